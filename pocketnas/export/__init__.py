@@ -1,0 +1,1 @@
+"""From a network to a verified TFLite and ONNX file, through one small NHWC graph."""

@@ -1,0 +1,1 @@
+"""How it is searched and trained: data, trainer, reward, controller, sampler, search."""
