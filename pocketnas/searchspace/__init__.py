@@ -1,1 +1,90 @@
-"""What can be built: blocks, archs, spaces and networks. Knows no training and no device."""
+"""What can be built: archs, blocks, spaces and networks; knows no training and no device."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pocketnas.searchspace.arch import (
+        Arch,
+        Head,
+        Stem,
+        arch_from_dict,
+        arch_to_dict,
+        candidate_key,
+        parse_arch,
+    )
+    from pocketnas.searchspace.blocks import Block, format_block, parse_block
+    from pocketnas.searchspace.builtin import BUILTIN_SPACES
+    from pocketnas.searchspace.cost import BlockCost, Cost, count
+    from pocketnas.searchspace.network import Network, build_network
+    from pocketnas.searchspace.published import PUBLISHED, published
+    from pocketnas.searchspace.resolve import resolve_arch
+    from pocketnas.searchspace.space import BlockChoices, Decision, SearchSpace
+    from pocketnas.searchspace.toml_space import load_space, space_from_dict, space_to_dict
+
+_MODULES = {
+    "Arch": "arch",
+    "BUILTIN_SPACES": "builtin",
+    "Block": "blocks",
+    "BlockChoices": "space",
+    "BlockCost": "cost",
+    "Cost": "cost",
+    "Decision": "space",
+    "Head": "arch",
+    "Network": "network",
+    "PUBLISHED": "published",
+    "SearchSpace": "space",
+    "Stem": "arch",
+    "arch_from_dict": "arch",
+    "arch_to_dict": "arch",
+    "build_network": "network",
+    "candidate_key": "arch",
+    "count": "cost",
+    "format_block": "blocks",
+    "load_space": "toml_space",
+    "parse_arch": "arch",
+    "parse_block": "blocks",
+    "published": "published",
+    "resolve_arch": "resolve",
+    "space_from_dict": "toml_space",
+    "space_to_dict": "toml_space",
+}
+
+__all__ = [
+    "BUILTIN_SPACES",
+    "PUBLISHED",
+    "Arch",
+    "Block",
+    "BlockChoices",
+    "BlockCost",
+    "Cost",
+    "Decision",
+    "Head",
+    "Network",
+    "SearchSpace",
+    "Stem",
+    "arch_from_dict",
+    "arch_to_dict",
+    "build_network",
+    "candidate_key",
+    "count",
+    "format_block",
+    "load_space",
+    "parse_arch",
+    "parse_block",
+    "published",
+    "resolve_arch",
+    "space_from_dict",
+    "space_to_dict",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name's module when the name is first used: torch only where it is needed."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
