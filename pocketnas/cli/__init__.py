@@ -1,0 +1,65 @@
+"""One command, `pocketnas`, thin over the Python API."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from pocketnas import __version__
+from pocketnas.cli.benchmark import benchmark
+from pocketnas.cli.describe import describe
+from pocketnas.cli.export import export
+from pocketnas.cli.front import front
+from pocketnas.cli.search import search
+from pocketnas.errors import PocketNASError
+
+INTERRUPTED = 130
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 99})
+@click.version_option(__version__, prog_name="pocketnas")
+def command() -> None:
+    """Hardware-aware neural architecture search with the phone in the loop.
+
+    \b
+    pocketnas search --space mnasnet-mini --data digits    search, and show the front
+    pocketnas front RUN                                    show the front of a run
+    pocketnas export RUN --out DIR                         ship the front as bundles
+
+    An ARCH is a published name (mobilenet_v2, mnasnet_a1@0.75, ...), a path to an arch.json or a
+    bundle, or block strings separated by commas. Exit codes: 0 done, 1 failed, 2 bad usage,
+    3 no usable device.
+    """
+
+
+for subcommand in (search, front, export, describe, benchmark):
+    command.add_command(subcommand)
+
+
+def main() -> None:
+    """Run the command line; errors that a user can cause are one sentence, never a traceback."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        command.main(standalone_mode=False)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader (`| head`) has gone; there is nobody left to tell.
+        sys.stderr.close()
+        sys.exit(1)
+    except PocketNASError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

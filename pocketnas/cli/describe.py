@@ -1,0 +1,90 @@
+"""`pocketnas describe`: what an arch costs, block by block."""
+
+from __future__ import annotations
+
+import click
+
+from pocketnas.cli.options import json_option, print_json, shape_options
+
+
+@click.command()
+@click.argument("arch")
+@shape_options
+@json_option
+def describe(
+    arch: str,
+    resolution: int | None,
+    channels: int | None,
+    classes: int | None,
+    as_json: bool,
+) -> None:
+    """Print shapes, MAdds, params and peak activation memory of ARCH, per block.
+
+    MAdds are the multiply-adds of convolutions and linear layers. Peak activation memory is the
+    most that inputs, outputs and kept skips need at once, in float32.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from pocketnas.cli.arch import arch_task
+    from pocketnas.reports.tables import quantity
+    from pocketnas.searchspace import count
+
+    task = arch_task(arch, resolution, channels, classes)
+    cost = count(task.arch, task.input_shape, task.classes)
+    if as_json:
+        print_json(
+            {
+                "name": task.arch.name,
+                "arch": list(task.arch.strings),
+                "input_shape": list(task.input_shape),
+                "classes": task.classes,
+                "params": cost.params,
+                "madds": cost.madds,
+                "peak_activation_bytes": cost.peak_activation_bytes,
+                "blocks": [
+                    {
+                        "name": block.name,
+                        "block": block.text,
+                        "input_shape": list(block.input_shape),
+                        "output_shape": list(block.output_shape),
+                        "params": block.params,
+                        "madds": block.madds,
+                        "peak_activation_bytes": block.peak_activation_bytes,
+                    }
+                    for block in cost.blocks
+                ],
+            }
+        )
+        return
+    console = Console(highlight=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
+    table.add_column("block", "total")
+    table.add_column("", "")
+    for name, footer in (
+        ("input", ""),
+        ("output", ""),
+        ("MAdds", f"{cost.madds:,}"),
+        ("params", f"{cost.params:,}"),
+        ("peak activation", f"{cost.peak_activation_bytes / 1024:,.1f} KiB"),
+    ):
+        table.add_column(name, footer, justify="right", no_wrap=True)
+    for block in cost.blocks:
+        table.add_row(
+            block.name,
+            block.text,
+            "x".join(map(str, block.input_shape)),
+            "x".join(map(str, block.output_shape)),
+            f"{block.madds:,}",
+            f"{block.params:,}",
+            f"{block.peak_activation_bytes / 1024:,.1f} KiB",
+        )
+    title = task.arch.name or "arch"
+    shape = " x ".join(map(str, task.input_shape))
+    console.print(
+        f"{title} at {shape}, {task.classes} classes: {quantity(cost.madds)} MAdds, "
+        f"{quantity(cost.params)} params",
+        markup=False,
+    )
+    console.print(table)

@@ -1,0 +1,149 @@
+"""`pocketnas search`: a new search, or `--resume` of an old one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pocketnas.cli.options import device_options, json_option, print_json
+from pocketnas.errors import UsageError
+
+
+@click.command()
+@click.option(
+    "--space",
+    default="mnasnet-mini",
+    show_default=True,
+    help="Search space: mnasnet, mnasnet-cifar, mnasnet-mini, or a TOML file of your own.",
+)
+@click.option(
+    "--data",
+    default="digits",
+    show_default=True,
+    help="Data set: digits, fashion-mnist, or a path (class folders with images, IDX files, "
+    "a MedMNIST .npz, CIFAR-10/100 python folder).",
+)
+@device_options()
+@click.option(
+    "--target-ms",
+    type=float,
+    metavar="MS",
+    help="Latency target T.  [default: the latency of the space's base network, measured first]",
+)
+@click.option(
+    "--reward",
+    type=click.Choice(["soft", "hard"]),
+    default="soft",
+    show_default=True,
+    help="accuracy x (latency / T)^w: soft takes w = -0.07 on both sides of T; hard takes 0 "
+    "below and -1 above.",
+)
+@click.option("--alpha", type=float, help="The exponent w below the target, in place of --reward's.")
+@click.option("--beta", type=float, help="The exponent w above the target, in place of --reward's.")
+@click.option("--trials", type=int, default=100, show_default=True, help="Trials in all.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Of choices, weights, data order and validation split.",
+)
+@click.option(
+    "--sampler",
+    default="ppo",
+    show_default=True,
+    help="What proposes candidates: ppo (the RNN controller), or Optuna's random, tpe, nsga2, ...",
+)
+@click.option("--epochs", type=int, help="Epochs of proxy training.  [default: 5]")
+@click.option("--batch-size", type=int, help="Images a batch of proxy training.")
+@click.option("--learning-rate", type=float, help="Peak learning rate of proxy training.")
+@click.option("--label-smoothing", type=float, help="Label smoothing of proxy training.")
+@click.option(
+    "--augment", type=click.Choice(["none", "light"]), help="Augmentation of proxy training."
+)
+@click.option(
+    "--resolution",
+    type=click.IntRange(1, 4096),
+    help="Height and width of images in pixels.  [default: the data's own]",
+)
+@click.option(
+    "--max-size-mb", type=float, metavar="MB", help="Refuse candidates with a larger file."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The run folder to make.  [default: a new one under runs/]",
+)
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Continue a run; of the other options only --trials may be given.",
+)
+@json_option
+@click.pass_context
+def search(context: click.Context, /, as_json: bool, **options: Any) -> None:
+    """Search a space: propose, export, time and train candidates; end with the front.
+
+    Interrupt it whenever you like: every finished trial is kept, and --resume RUN goes on.
+    """
+    from rich.console import Console
+
+    from pocketnas.cli.front import print_front
+    from pocketnas.cli.progress import SearchProgress
+    from pocketnas.reports.summary import read_run
+
+    given = {
+        name
+        for name in options
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    }
+    console = Console(stderr=True)
+    run: Path | None = None
+
+    def on_event(event: Any) -> None:
+        nonlocal run
+        run = getattr(event, "folder", run)
+        progress(event)
+
+    try:
+        with SearchProgress(console) as progress:
+            folder = _run(options, given, on_event)
+    except KeyboardInterrupt:
+        if run is not None:
+            finished = read_run(run).trials_finished
+            click.echo(
+                f"stopped after {finished} trials; continue with: "
+                f"pocketnas search --resume {run}",
+                err=True,
+            )
+        raise
+    summary = read_run(folder)
+    if as_json:
+        print_json(summary.to_dict())
+    else:
+        print_front(summary)
+
+
+def _run(options: dict[str, Any], given: set[str], on_event: Any) -> Path:
+    """Start or resume, as the options say."""
+    from pocketnas.nas.config import ProxySettings, SearchConfig
+    from pocketnas.nas.search import resume, search
+
+    if options["resume"] is not None:
+        extra = sorted(given - {"resume", "trials", "as_json"})
+        if extra:
+            names = ", ".join("--" + name.replace("_", "-") for name in extra)
+            raise UsageError(f"a resumed run keeps its own settings: leave out {names}")
+        trials = options["trials"] if "trials" in given else None
+        return resume(options["resume"], trials, on_event)
+    proxy = {
+        name: options.pop(name)
+        for name in ("epochs", "batch_size", "learning_rate", "label_smoothing", "augment")
+    }
+    out = options.pop("out")
+    options.pop("resume")
+    settings = ProxySettings(**{k: v for k, v in proxy.items() if v is not None})
+    return search(SearchConfig(**options, proxy=settings), out, on_event)

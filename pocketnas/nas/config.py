@@ -1,0 +1,133 @@
+"""What a search was asked to do: one frozen description, kept as `config.toml` in the run."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from pocketnas.errors import RunError, UsageError
+
+REWARDS = ("soft", "hard")
+
+
+@dataclass(frozen=True)
+class ProxySettings:
+    """Proxy training of one candidate (MnasNet, section 4: five epochs from scratch).
+
+    A value of None leaves the trainer's own default in place.
+    """
+
+    epochs: int = 5
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    label_smoothing: float | None = None
+    augment: str | None = None
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """Everything that decides how a search goes.
+
+    Attributes:
+        space: name of a built-in search space, or a path to a TOML file.
+        data: name of a data set, or a path (see `pocketnas.nas.data.load_data`).
+        device: `host` or `auto`.
+        runtime: `litert` or `onnx`.
+        threads: inference threads of the runtime.
+        target_ms: latency target T in ms; None measures the space's base network first.
+        reward: `soft` or `hard` (MnasNet, section 3).
+        alpha, beta: exponents below and above the target; None takes those of `reward`.
+        trials: how many trials the run shall have in all.
+        seed: decides weights, data order, validation split and the sampler's choices.
+        sampler: `ppo`, or the name of one of Optuna's samplers.
+        resolution: image height and width in pixels; None takes the data's own, at most the
+            space's.
+        max_size_mb: a candidate whose exported file is larger is infeasible; None: no limit.
+        measure_limit_s: seconds that one measuring attempt may take at most.
+        proxy: how candidates are trained.
+    """
+
+    space: str
+    data: str
+    device: str = "auto"
+    runtime: str = "litert"
+    threads: int = 1
+    target_ms: float | None = None
+    reward: str = "soft"
+    alpha: float | None = None
+    beta: float | None = None
+    trials: int = 100
+    seed: int = 0
+    sampler: str = "ppo"
+    resolution: int | None = None
+    max_size_mb: float | None = None
+    measure_limit_s: float | None = None
+    proxy: ProxySettings = field(default_factory=ProxySettings)
+
+    def __post_init__(self) -> None:
+        """Refuse what no search could do, before anything is loaded or written."""
+        if self.trials < 1:
+            raise UsageError(f"a search needs at least 1 trial but got {self.trials}")
+        if self.threads < 1:
+            raise UsageError(f"threads must be at least 1 but got {self.threads}")
+        if self.reward not in REWARDS:
+            raise UsageError(f"unknown reward '{self.reward}': choose one of {', '.join(REWARDS)}")
+        if self.proxy.epochs < 1:
+            raise UsageError(f"epochs must be at least 1 but got {self.proxy.epochs}")
+        if not 0 <= self.seed < 2**32:
+            raise UsageError(f"a seed is a number from 0 to 2^32 - 1 but got {self.seed}")
+        for name in ("target_ms", "max_size_mb", "measure_limit_s"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise UsageError(f"{name} must be a positive number but got {value}")
+        for name in ("alpha", "beta"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value <= 0):
+                raise UsageError(f"{name} must be zero or negative but got {value}")
+
+    def to_toml(self) -> str:
+        """The text of `config.toml`; what is None is left out."""
+        return tomli_w.dumps(_without_none(asdict(self)))
+
+    @classmethod
+    def load(cls, path: Path) -> SearchConfig:
+        """Read a `config.toml`.
+
+        Raises:
+            RunError: the file is missing, is not TOML, or has unknown or mistyped entries.
+        """
+        try:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RunError(f"'{path.parent}' is not a run: it has no {path.name}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise RunError(f"'{path}' cannot be read as TOML: {error}") from None
+        except OSError as error:
+            raise RunError(f"'{path}' cannot be read: {error.strerror}") from None
+        proxy = table.pop("proxy", {})
+        if not isinstance(proxy, dict):
+            raise RunError(f"'{path}' is not a search configuration: proxy must be a table")
+        unknown = [
+            *(set(table) - {f.name for f in fields(cls)}),
+            *(set(proxy) - {f.name for f in fields(ProxySettings)}),
+        ]
+        if unknown:
+            raise RunError(f"'{path}' has unknown entries: {', '.join(sorted(unknown))}")
+        try:
+            return cls(**table, proxy=ProxySettings(**proxy))
+        except (TypeError, UsageError) as error:
+            raise RunError(f"'{path}' is not a search configuration: {error}") from None
+
+
+def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+    """Drop None values (TOML has no null), also in nested tables."""
+    return {
+        key: _without_none(value) if isinstance(value, dict) else value
+        for key, value in table.items()
+        if value is not None
+    }

@@ -1,0 +1,345 @@
+"""The search: ask the sampler, evaluate the candidate, tell the study, lose nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from pocketnas.devices import Device, open_device
+from pocketnas.errors import DeviceError, RunError
+from pocketnas.files import writing
+from pocketnas.nas.config import SearchConfig
+from pocketnas.nas.data import Dataset, load_data
+from pocketnas.nas.evaluate import Evaluation, Evaluator
+from pocketnas.nas.interrupt import uninterrupted
+from pocketnas.nas.reward import Reward
+from pocketnas.nas.run import Run, default_folder
+from pocketnas.nas.sampler import PPOSampler
+from pocketnas.nas.samplers import make_sampler
+from pocketnas.nas.storage import open_study
+from pocketnas.searchspace import Arch, SearchSpace, count, load_space
+
+if TYPE_CHECKING:
+    from optuna import Study
+
+# After so many device failures in a row the device is taken to be gone, and the search stops
+# (resumable) instead of using up its trials.
+FAILURES_IN_A_ROW = 5
+STATES = {
+    "finished": TrialState.COMPLETE,
+    "infeasible": TrialState.PRUNED,
+    "failed": TrialState.FAIL,
+}
+
+
+@dataclass(frozen=True)
+class Started:
+    """The search is set up: what is searched, where it is timed, and against which target."""
+
+    folder: Path
+    space: str
+    space_size: int
+    data: str
+    device: str
+    target_ms: float
+    target_measured: bool
+    trials: int
+    finished: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A candidate has entered a stage: `target`, `export`, `time` or `train`."""
+
+    trial: int | None
+    arch: Arch
+    stage: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class TrialDone:
+    """A trial has ended, and is safe on the disk."""
+
+    trial: int
+    arch: Arch
+    verdict: str
+    reason: str | None
+    accuracy: float | None
+    latency_ms: float | None
+    reward: float | None
+    repeat_of: int | None
+    best_reward: float | None
+    finished: int
+    trials: int
+    seconds: float
+
+
+Event = Started | Stage | TrialDone
+OnEvent = Callable[[Event], None]
+
+
+def search(
+    config: SearchConfig, out: Path | None = None, on_event: OnEvent | None = None
+) -> Path:
+    """Run a new search to its end.
+
+    Args:
+        config: what to search, on which data and device, and for how many trials.
+        out: the run folder to make; by default a new one under `runs/`.
+        on_event: called with every `Started`, `Stage` and `TrialDone`.
+
+    Returns:
+        The run folder.
+
+    Raises:
+        UsageError, SpaceError, DataError: something asked for does not exist or cannot be.
+        NoDeviceError, DeviceError: there is no device, or it stopped working.
+        RunError: the folder is taken, in use, or cannot be written.
+    """
+    space = load_space(config.space)
+    dataset = _load_data(config, space)
+    with open_device(config.device) as device:
+        device.check(config.runtime, config.threads)
+        with Run.create(out or default_folder(config), config) as run:
+            _Search(run, space, dataset, device, on_event).go()
+            return run.folder
+
+
+def resume(folder: Path, trials: int | None = None, on_event: OnEvent | None = None) -> Path:
+    """Continue a search where it ended: finished, interrupted or killed.
+
+    Args:
+        folder: the run.
+        trials: a new number of trials in all; by default the one it began with.
+        on_event: as for `search`.
+
+    Raises:
+        RunError: there is no such run, it is in use, or space, data or device differ from those
+            it began with.
+    """
+    with Run.open(folder) as run:
+        if trials is not None:
+            run.extend(trials)
+        space = load_space(run.space_argument)
+        dataset = _load_data(run.config, space)
+        with open_device(run.config.device) as device:
+            _Search(run, space, dataset, device, on_event).go()
+    return folder
+
+
+class _Search:
+    """The state of one running search."""
+
+    def __init__(
+        self,
+        run: Run,
+        space: SearchSpace,
+        dataset: Dataset,
+        device: Device,
+        on_event: OnEvent | None,
+    ) -> None:
+        self.run = run
+        self.space = space
+        self.device = device
+        self.dataset = dataset
+        self.evaluator = Evaluator(run, dataset, device)
+        self.emit: OnEvent = on_event or (lambda event: None)
+        self.sampler = make_sampler(
+            run.config.sampler, seed=run.config.seed, reward=_reward_of_trial
+        )
+        advice = f"free some space or mend the permissions, then run --resume {run.folder}"
+        with writing(run.folder, advice):
+            self.study = open_study(
+                run.study_path,
+                directions=["maximize", "minimize"],
+                sampler=self.sampler,
+                study_name=run.folder.name,
+            )
+        self.advice = advice
+
+    def go(self) -> None:
+        """Evaluate candidates until the run has all its trials."""
+        with writing(self.run.folder, self.advice):
+            self._check_identity()
+            self._restore_sampler()
+            reward, measured = self._reward()
+            trials = self.study.get_trials(deepcopy=False)
+            seen = {
+                trial.user_attrs["key"]: trial
+                for trial in trials
+                if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
+                and trial.user_attrs["repeat_of"] is None
+            }
+            rewards = [r for trial in trials if (r := _reward_of_trial(trial)) is not None]
+            best = max(rewards, default=None)
+            self.emit(
+                Started(
+                    folder=self.run.folder,
+                    space=self.space.name,
+                    space_size=self.space.size,
+                    data=self.dataset.name,
+                    device=self.device.reason,
+                    target_ms=reward.target_ms,
+                    target_measured=measured,
+                    trials=self.run.config.trials,
+                    finished=len(trials),
+                )
+            )
+            failures = 0
+            for finished in range(len(trials), self.run.config.trials):
+                done = self._trial(reward, best, seen, finished)
+                best = done.best_reward
+                failures = failures + 1 if done.verdict == "failed" else 0
+                if failures == FAILURES_IN_A_ROW:
+                    raise DeviceError(
+                        f"stopped after {failures} failures in a row, the last: {done.reason}; "
+                        f"when the device is well, run --resume {self.run.folder}"
+                    )
+
+    def _trial(
+        self,
+        reward: Reward,
+        best: float | None,
+        seen: dict[str, FrozenTrial],
+        finished: int,
+    ) -> TrialDone:
+        """Ask, evaluate (or remember) and tell one candidate."""
+        started = time.perf_counter()
+        trial = self.study.ask(fixed_distributions=self.space.distributions())
+        arch = self.space.decode(self.space.params_to_tokens(trial.params))
+        key = self.evaluator.key(arch)
+        known = seen.get(key)
+        if known is not None:
+            attributes = {**known.user_attrs, "repeat_of": known.number, "seconds": {}}
+        else:
+            on_stage = self._on_stage(trial.number, arch)
+            evaluation = self.evaluator.evaluate(arch, reward, best, on_stage)
+            attributes = self._attributes(arch, key, evaluation)
+        with uninterrupted():
+            frozen = self._tell(trial, attributes)
+            if frozen.state != TrialState.FAIL and known is None:
+                seen[key] = frozen
+            self.run.log("trial", number=trial.number, **attributes)
+        if attributes["reward"] is not None:
+            best = attributes["reward"] if best is None else max(best, attributes["reward"])
+        done = TrialDone(
+            trial=trial.number,
+            arch=arch,
+            verdict=attributes["verdict"],
+            reason=attributes["reason"],
+            accuracy=attributes["accuracy"],
+            latency_ms=attributes["latency_ms"],
+            reward=attributes["reward"],
+            repeat_of=attributes["repeat_of"],
+            best_reward=best,
+            finished=finished + 1,
+            trials=self.run.config.trials,
+            seconds=time.perf_counter() - started,
+        )
+        self.emit(done)
+        return done
+
+    def _tell(self, trial: Trial, attributes: dict[str, Any]) -> FrozenTrial:
+        """Write a trial to the study, then the controller's state."""
+        for name, value in attributes.items():
+            trial.set_user_attr(name, value)
+        state = STATES[attributes["verdict"]]
+        values = None
+        if state == TrialState.COMPLETE:
+            values = [attributes["accuracy"], attributes["latency_ms"]]
+        frozen = self.study.tell(trial, values, state=state)
+        if isinstance(self.sampler, PPOSampler):
+            self.sampler.save(self.run.controller_path)
+        return frozen
+
+    def _on_stage(self, trial: int, arch: Arch) -> Callable[[str, str], None]:
+        return lambda stage, detail: self.emit(Stage(trial, arch, stage, detail))
+
+    def _attributes(self, arch: Arch, key: str, evaluation: Evaluation) -> dict[str, Any]:
+        """What the study keeps of a trial beside its choices and values."""
+        reading = evaluation.reading
+        cost = count(arch, self.dataset.input_shape, self.dataset.classes)
+        return {
+            "arch": str(arch),
+            "key": key,
+            "verdict": evaluation.verdict,
+            "reason": evaluation.reason,
+            "reward": evaluation.reward,
+            "accuracy": evaluation.accuracy,
+            "latency_ms": reading.latency_ms if reading else None,
+            "latency_ci95_ms": list(reading.latency_ci95_ms) if reading else None,
+            "params": cost.params,
+            "madds": cost.madds,
+            "peak_activation_bytes": cost.peak_activation_bytes,
+            "repeat_of": None,
+            "seconds": evaluation.seconds,
+        }
+
+    def _check_identity(self) -> None:
+        """A run goes on with the space, the data and the device that it began with."""
+        now = {
+            "space": self.space.name,
+            "space_fingerprint": self.space.fingerprint,
+            "data": self.dataset.name,
+            "data_fingerprint": self.dataset.fingerprint,
+            "device": self.device.name,
+            "device_identity": self.device.describe().identity,
+            "runtime": self.run.config.runtime,
+            "threads": self.run.config.threads,
+            "precision": "float32",
+        }
+        before = self.study.user_attrs
+        for name, value in now.items():
+            if name not in before:
+                self.study.set_user_attr(name, value)
+            elif before[name] != value:
+                raise RunError(
+                    f"'{self.run.folder}' was searched with {name} {before[name]!r}, but here it "
+                    f"is {value!r}: unlike results never share a front"
+                )
+
+    def _restore_sampler(self) -> None:
+        """Bring the controller to where the finished trials left it."""
+        if isinstance(self.sampler, PPOSampler):
+            if self.run.controller_path.exists():
+                self.sampler.load(self.run.controller_path)
+            self.sampler.recover(self.study)
+
+    def _reward(self) -> tuple[Reward, bool]:
+        """The reward of this run, and whether its target was measured here.
+
+        Without `--target-ms` the target is the latency of the space's own base network on this
+        device; once measured, it stays the run's target.
+        """
+        config, base = self.run.config, self.space.base
+        target_ms = config.target_ms or self.study.user_attrs.get("target_ms")
+        if target_ms is None:
+            target_ms = self.evaluator.measure(
+                base, lambda stage, detail: self.emit(Stage(None, base, stage, detail))
+            ).latency_ms
+        self.study.set_user_attr("target_ms", target_ms)
+        make = Reward.soft if config.reward == "soft" else Reward.hard
+        reward = make(target_ms)
+        reward = Reward(
+            target_ms,
+            alpha=reward.alpha if config.alpha is None else config.alpha,
+            beta=reward.beta if config.beta is None else config.beta,
+        )
+        self.study.set_user_attr("reward", {"alpha": reward.alpha, "beta": reward.beta})
+        return reward, config.target_ms is None
+
+
+def _reward_of_trial(trial: FrozenTrial) -> float | None:
+    """The reward that the search gave a trial; None where it has none."""
+    return trial.user_attrs.get("reward")
+
+
+def _load_data(config: SearchConfig, space: SearchSpace) -> Dataset:
+    """The run's data, at its own resolution but at most the space's."""
+    return load_data(config.data, seed=config.seed, resolution=config.resolution)
