@@ -17,21 +17,22 @@ if TYPE_CHECKING:
     )
     from pocketnas.searchspace.blocks import Block, format_block, parse_block
     from pocketnas.searchspace.builtin import BUILTIN_SPACES
+    from pocketnas.searchspace.choices import BlockChoices, Decision
     from pocketnas.searchspace.cost import BlockCost, Cost, count
     from pocketnas.searchspace.network import Network, build_network
     from pocketnas.searchspace.published import PUBLISHED, published
     from pocketnas.searchspace.resolve import resolve_arch
-    from pocketnas.searchspace.space import BlockChoices, Decision, SearchSpace
-    from pocketnas.searchspace.toml_space import load_space, space_from_dict, space_to_dict
+    from pocketnas.searchspace.space import SearchSpace
+    from pocketnas.searchspace.toml_space import load_space, space_from_dict
 
 _MODULES = {
     "Arch": "arch",
     "BUILTIN_SPACES": "builtin",
     "Block": "blocks",
-    "BlockChoices": "space",
+    "BlockChoices": "choices",
     "BlockCost": "cost",
     "Cost": "cost",
-    "Decision": "space",
+    "Decision": "choices",
     "Head": "arch",
     "Network": "network",
     "PUBLISHED": "published",
@@ -49,7 +50,6 @@ _MODULES = {
     "published": "published",
     "resolve_arch": "resolve",
     "space_from_dict": "toml_space",
-    "space_to_dict": "toml_space",
 }
 
 __all__ = [
@@ -77,7 +77,6 @@ __all__ = [
     "published",
     "resolve_arch",
     "space_from_dict",
-    "space_to_dict",
 ]
 
 

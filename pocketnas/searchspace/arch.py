@@ -185,7 +185,8 @@ def arch_from_dict(document: object) -> Arch:
         raise ArchError("an arch file must hold an object with the key 'arch', a list of strings")
     if document.get("format") != FILE_FORMAT:
         raise ArchError(
-            f"an arch file must be of format {FILE_FORMAT} but says {shown(document.get('format'))}: "
+            f"an arch file must be of format {FILE_FORMAT} "
+            f"but says {shown(document.get('format'))}: "
             "read it with the PocketNAS that wrote it"
         )
     name = document.get("name")

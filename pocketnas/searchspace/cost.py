@@ -19,6 +19,9 @@ from pocketnas.searchspace.plan import LayerPlan, plan_layers, require_task
 
 FLOAT_BYTES = 4
 
+MAX_PARAMS = 200_000_000
+"""More is no network for a phone, and is not built: it may not fit this machine's memory."""
+
 Shape = tuple[int, int, int]
 """(H, W, C)."""
 

@@ -64,7 +64,7 @@ class Layer(nn.Module):
             return self.function(x)
         # The shortcut comes first: where it is pooled, `x` need not be kept for it any longer.
         shortcut = x if self.pool is None else self.pool(x)
-        return self.function(x) + shortcut  # type: ignore[no-any-return]
+        return self.function(x) + shortcut
 
     def function(self, x: torch.Tensor) -> torch.Tensor:
         """What the layer computes beside its shortcut."""

@@ -7,12 +7,9 @@ from torch import nn
 
 from pocketnas.errors import ArchError
 from pocketnas.searchspace.arch import Arch
-from pocketnas.searchspace.cost import count
+from pocketnas.searchspace.cost import MAX_PARAMS, count
 from pocketnas.searchspace.layers import activation, build_layer, conv
 from pocketnas.searchspace.plan import plan_layers
-
-MAX_PARAMS = 200_000_000
-"""More is no network for a phone, and may not fit this machine's memory."""
 
 
 class Network(nn.Module):

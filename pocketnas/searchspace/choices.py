@@ -1,0 +1,121 @@
+"""The choices of a block's decisions: what they may be, and what they do to the block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from pocketnas.errors import ArchError, SpaceError
+from pocketnas.searchspace.blocks import Block
+from pocketnas.searchspace.notation import shown
+from pocketnas.searchspace.published import round_channels
+
+Choice: TypeAlias = str | int | float
+
+FIELDS = ("op", "kernel", "se", "skip", "filters", "layers")
+"""What is decided for each block, in this order."""
+
+MAX_CHOICES = 64
+
+
+@dataclass(frozen=True)
+class BlockChoices:
+    """The choices that one block has; the defaults are MnasNet's.
+
+    Attributes:
+        op: `conv`, `ds`, or `ir` with its expansion, such as `ir6`.
+        kernel: Widths of the square kernel.
+        se: Squeeze-and-excitation ratios.
+        skip: `none`, `identity`, `pool`.
+        filters: Factors of the base block's channels.
+        layers: Differences from the base block's number of layers.
+    """
+
+    op: tuple[str, ...] = ("conv", "ds", "ir3", "ir6")
+    kernel: tuple[int, ...] = (3, 5)
+    se: tuple[float, ...] = (0.0, 0.25)
+    skip: tuple[str, ...] = ("none", "identity", "pool")
+    filters: tuple[float, ...] = (0.75, 1.0, 1.25)
+    layers: tuple[int, ...] = (-1, 0, 1)
+
+    def fitted(self, base: Block) -> BlockChoices:
+        """These choices without numbers of layers that would leave the block none."""
+        kept = tuple(difference for difference in self.layers if base.repeats + difference >= 1)
+        return replace(self, layers=kept)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One decision: its name, such as `b1.op`, and its choices."""
+
+    name: str
+    choices: tuple[Choice, ...]
+
+
+def check_choices(name: str, base: Block, field: str, choices: tuple[Any, ...]) -> None:
+    """Refuse the choices of one decision that could not all be taken, or told apart."""
+    if not 1 <= len(choices) <= MAX_CHOICES:
+        raise SpaceError(
+            f"the decision '{name}' has {len(choices)} choices: give from 1 to {MAX_CHOICES}"
+        )
+    for position, choice in enumerate(choices):
+        if choice in choices[:position]:
+            raise SpaceError(f"the decision '{name}' has the choice {shown(choice)} twice")
+        try:
+            _try_choice(base, field, choice)
+        except ArchError as error:
+            raise SpaceError(
+                f"the decision '{name}' has an impossible choice {shown(choice)}: {error}"
+            ) from None
+
+
+def _try_choice(base: Block, field: str, choice: Any) -> None:
+    if field == "op":
+        kind, expansion = parse_op(choice)
+        replace(base, op=kind, expansion=expansion)
+    elif field == "filters":
+        if type(choice) not in (int, float) or not 0 < choice <= MAX_CHOICES:
+            raise ArchError("filters are factors of the base block's channels, such as 0.75")
+        replace(base, channels=round_channels(choice * base.channels))
+    elif field == "layers":
+        if type(choice) is not int:
+            raise ArchError("layers are whole differences from the base block's, such as -1")
+        replace(base, repeats=base.repeats + choice)
+    else:
+        replace(base, **{field: choice})
+
+
+def channels_apart(name: str, base: Block, filters: Sequence[float]) -> tuple[int, ...]:
+    """Channels for each factor: the coarsest rounding that keeps them, and the base, distinct."""
+    for divisor in (8, 4, 2, 1):
+        widths = tuple(round_channels(factor * base.channels, divisor) for factor in filters)
+        keeps_base = 1 not in filters or widths[filters.index(1)] == base.channels
+        if keeps_base and len(set(widths)) == len(widths):
+            return widths
+    raise SpaceError(
+        f"the decision '{name}' has choices {listed(filters)} that round to the same channels, "
+        f"since the base block has only {base.channels}: use fewer choices or a wider base"
+    )
+
+
+def parse_op(op: object) -> tuple[str, int]:
+    """The block's op and its expansion."""
+    if op == "conv":
+        return "cn", 1
+    if op == "ds":
+        return "ds", 1
+    if isinstance(op, str) and (match := re.fullmatch(r"ir([1-9][0-9]?)", op)):
+        return "ir", int(match[1])
+    raise ArchError(
+        "ops are 'conv', 'ds' and inverted residuals with their expansion, such as 'ir6'"
+    )
+
+
+def format_op(block: Block) -> str:
+    return {"cn": "conv", "ds": "ds", "ir": f"ir{block.expansion}"}[block.op]
+
+
+def listed(choices: Sequence[Choice]) -> str:
+    return ", ".join(map(str, choices))
