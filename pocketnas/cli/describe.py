@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pocketnas.cli.options import json_option, print_json, shape_options
+from pocketnas.cli.options import json_option, output, print_json, shape_options
 
 
 @click.command()
@@ -24,11 +24,10 @@ def describe(
     most that inputs, outputs and kept skips need at once, in float32.
     """
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     from pocketnas.cli.arch import arch_task
-    from pocketnas.reports.tables import quantity
+    from pocketnas.reports.tables import kibibytes, quantity
     from pocketnas.searchspace import count
 
     task = arch_task(arch, resolution, channels, classes)
@@ -58,33 +57,30 @@ def describe(
             }
         )
         return
-    console = Console(highlight=False)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
-    table.add_column("block", "total")
-    table.add_column("", "")
+    console = output()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, show_footer=True)
+    table.add_column("block", "total", overflow="fold")
     for name, footer in (
         ("input", ""),
         ("output", ""),
-        ("MAdds", f"{cost.madds:,}"),
-        ("params", f"{cost.params:,}"),
-        ("peak activation", f"{cost.peak_activation_bytes / 1024:,.1f} KiB"),
+        ("MAdds", quantity(cost.madds)),
+        ("params", quantity(cost.params)),
+        ("peak KiB", kibibytes(cost.peak_activation_bytes)),
     ):
         table.add_column(name, footer, justify="right", no_wrap=True)
     for block in cost.blocks:
         table.add_row(
-            block.name,
             block.text,
             "x".join(map(str, block.input_shape)),
             "x".join(map(str, block.output_shape)),
-            f"{block.madds:,}",
-            f"{block.params:,}",
-            f"{block.peak_activation_bytes / 1024:,.1f} KiB",
+            quantity(block.madds),
+            quantity(block.params),
+            kibibytes(block.peak_activation_bytes),
         )
-    title = task.arch.name or "arch"
     shape = " x ".join(map(str, task.input_shape))
     console.print(
-        f"{title} at {shape}, {task.classes} classes: {quantity(cost.madds)} MAdds, "
-        f"{quantity(cost.params)} params",
+        f"{task.arch.name or 'arch'} at {shape}, {task.classes} classes: "
+        f"{cost.madds:,} MAdds, {cost.params:,} params",
         markup=False,
     )
     console.print(table)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pocketnas.cli.options import json_option, print_json
+from pocketnas.cli.options import json_option, output, print_json
 from pocketnas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,15 +43,15 @@ def front(run: Path, as_csv: bool, everything: bool, as_json: bool) -> None:
 
 def print_front(summary: RunSummary) -> None:
     """The front as a table, with what it was measured on."""
-    from rich.console import Console
-
     from pocketnas.reports.tables import conditions_line, front_table, outcome_line
 
-    console = Console(highlight=False)
+    console = output()
     target = "" if summary.target_ms is None else f", target {summary.target_ms:.4g} ms"
     console.print(f"{summary.folder}: {outcome_line(summary)}", markup=False)
     console.print(f"{summary.conditions['data']} on {conditions_line(summary)}{target}", markup=False)
     if summary.front:
         console.print(front_table(summary))
+        for model in summary.front:
+            console.print(f"{model.trial}: {model.arch}", markup=False, soft_wrap=True)
     else:
         console.print("no candidate has finished yet, so there is no front")

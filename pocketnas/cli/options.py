@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -81,3 +85,10 @@ def shape_options(command: Command) -> Command:
 def print_json(value: Any) -> None:
     """Write one JSON object to standard output."""
     click.echo(json_module.dumps(value, indent=2, allow_nan=False))
+
+
+def output() -> Console:
+    """Standard output for tables: as wide as the terminal, or as the table where there is none."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 200)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pocketnas.devices.reading import Reading
-from pocketnas.reports.tables import interval, quantity
+from pocketnas.reports.tables import interval, kibibytes, quantity
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ Image classification on {claims.data} ({len(claims.labels)} classes), found by P
 {reading.precision} |
 | MAdds | {quantity(claims.madds)} |
 | params | {quantity(claims.params)} |
-| peak activation memory | {claims.peak_activation_bytes / 1024:.1f} KiB |
+| peak activation memory | {kibibytes(claims.peak_activation_bytes)} KiB |
 | size of `model.tflite` | {claims.size_bytes / 1e6:.3f} MB |
 
 The weights are those of proxy training ({claims.epochs} epochs from scratch). Each accuracy was

@@ -15,7 +15,7 @@ def front_table(summary: RunSummary) -> RenderableType:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, title=None, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name, justify in (
         ("trial", "right"),
         ("accuracy", "right"),
@@ -26,7 +26,6 @@ def front_table(summary: RunSummary) -> RenderableType:
         ("MAdds", "right"),
     ):
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column("arch", overflow="fold")
     best = summary.best
     for model in summary.front:
         marked = best is not None and model.key == best.key
@@ -38,7 +37,6 @@ def front_table(summary: RunSummary) -> RenderableType:
             f"{model.reward:.4f}",
             quantity(model.params),
             quantity(model.madds),
-            model.arch.replace(",", " "),
             style="bold" if marked else None,
         )
     return table
@@ -105,3 +103,8 @@ def quantity(number: int) -> str:
         if number >= size:
             return f"{number / size:.2f}{suffix}"
     return str(number)
+
+
+def kibibytes(number: int) -> str:
+    """Bytes in KiB: 6021120 is 5,880.0."""
+    return f"{number / 1024:,.1f}"
