@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pocketnas.searchspace.choices import BlockChoices, Decision
     from pocketnas.searchspace.cost import BlockCost, Cost, count
     from pocketnas.searchspace.network import Network, build_network
-    from pocketnas.searchspace.published import PUBLISHED, published
+    from pocketnas.searchspace.published import PUBLISHED
     from pocketnas.searchspace.resolve import resolve_arch
     from pocketnas.searchspace.space import SearchSpace
     from pocketnas.searchspace.toml_space import load_space, space_from_dict
@@ -47,7 +47,6 @@ _MODULES = {
     "load_space": "toml_space",
     "parse_arch": "arch",
     "parse_block": "blocks",
-    "published": "published",
     "resolve_arch": "resolve",
     "space_from_dict": "toml_space",
 }
@@ -74,7 +73,6 @@ __all__ = [
     "load_space",
     "parse_arch",
     "parse_block",
-    "published",
     "resolve_arch",
     "space_from_dict",
 ]

@@ -18,6 +18,7 @@ FIELDS = ("op", "kernel", "se", "skip", "filters", "layers")
 """What is decided for each block, in this order."""
 
 MAX_CHOICES = 64
+MAX_FACTOR = 64
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,17 @@ class Decision:
 
 
 def check_choices(name: str, base: Block, field: str, choices: tuple[Any, ...]) -> None:
-    """Refuse the choices of one decision that could not all be taken, or told apart."""
+    """Refuse the choices of one decision that could not all be taken, or told apart.
+
+    Args:
+        name: The decision, such as `b1.op`.
+        base: The base's block that it changes.
+        field: Which of `FIELDS` it decides.
+        choices: Its choices.
+
+    Raises:
+        SpaceError: There are none or too many, one is given twice, or no block can have one.
+    """
     if not 1 <= len(choices) <= MAX_CHOICES:
         raise SpaceError(
             f"the decision '{name}' has {len(choices)} choices: give from 1 to {MAX_CHOICES}"
@@ -76,7 +87,7 @@ def _try_choice(base: Block, field: str, choice: Any) -> None:
         kind, expansion = parse_op(choice)
         replace(base, op=kind, expansion=expansion)
     elif field == "filters":
-        if type(choice) not in (int, float) or not 0 < choice <= MAX_CHOICES:
+        if type(choice) not in (int, float) or not 0 < choice <= MAX_FACTOR:
             raise ArchError("filters are factors of the base block's channels, such as 0.75")
         replace(base, channels=round_channels(choice * base.channels))
     elif field == "layers":
@@ -88,7 +99,14 @@ def _try_choice(base: Block, field: str, choice: Any) -> None:
 
 
 def channels_apart(name: str, base: Block, filters: Sequence[float]) -> tuple[int, ...]:
-    """Channels for each factor: the coarsest rounding that keeps them, and the base, distinct."""
+    """The channels that each factor stands for.
+
+    They are rounded to the coarsest of 8, 4, 2 and 1 that leaves a factor of 1 at the base block's
+    own channels and no two factors with the same.
+
+    Raises:
+        SpaceError: The base block has too few channels to keep the factors apart.
+    """
     for divisor in (8, 4, 2, 1):
         widths = tuple(round_channels(factor * base.channels, divisor) for factor in filters)
         keeps_base = 1 not in filters or widths[filters.index(1)] == base.channels
@@ -101,7 +119,11 @@ def channels_apart(name: str, base: Block, filters: Sequence[float]) -> tuple[in
 
 
 def parse_op(op: object) -> tuple[str, int]:
-    """The block's op and its expansion."""
+    """The op and the expansion of a block for a choice such as `ir6`.
+
+    Raises:
+        ArchError: There is no such choice.
+    """
     if op == "conv":
         return "cn", 1
     if op == "ds":
@@ -114,8 +136,10 @@ def parse_op(op: object) -> tuple[str, int]:
 
 
 def format_op(block: Block) -> str:
+    """The choice that a block's op and expansion stand for."""
     return {"cn": "conv", "ds": "ds", "ir": f"ir{block.expansion}"}[block.op]
 
 
 def listed(choices: Sequence[Choice]) -> str:
+    """Choices as they appear in an error."""
     return ", ".join(map(str, choices))

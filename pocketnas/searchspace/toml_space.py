@@ -13,7 +13,7 @@ from typing import Any
 from pocketnas.errors import ArchError, SpaceError
 from pocketnas.searchspace.arch import parse_arch
 from pocketnas.searchspace.builtin import BUILTIN_SPACES, builtin_space
-from pocketnas.searchspace.choices import FIELDS, BlockChoices
+from pocketnas.searchspace.choices import FIELDS, MAX_FACTOR, BlockChoices
 from pocketnas.searchspace.notation import shown
 from pocketnas.searchspace.space import SearchSpace
 
@@ -96,12 +96,20 @@ def _read_choices(place: str, table: object, default: BlockChoices) -> BlockChoi
                 f"[{place}] {field} must be a list of choices, and not empty, "
                 f"but is {shown(choices)}"
             )
-        # TOML tells 0 from 0.0; these two are real numbers, however they are written.
-        real = field in ("se", "filters")
-        read[field] = tuple(
-            float(choice) if real and type(choice) is int else choice for choice in choices
-        )
+        read[field] = tuple(_read_choice(place, field, choice) for choice in choices)
     return replace(default, **read)
+
+
+def _read_choice(place: str, field: str, choice: object) -> object:
+    """A choice of the type that its field has; TOML tells 0 from 0.0, we do not."""
+    real = field in ("se", "filters")
+    if real and type(choice) is int and abs(choice) <= MAX_FACTOR:
+        choice = float(choice)
+    wanted = float if real else int if field in ("kernel", "layers") else str
+    if type(choice) is not wanted:
+        word = {float: "sensible number", int: "whole number", str: "text"}[wanted]
+        raise SpaceError(f"[{place}] {field} has the choice {shown(choice)}, which is no {word}")
+    return choice
 
 
 def _refuse_unknown(place: str, table: object, known: Any) -> Mapping[str, Any]:
