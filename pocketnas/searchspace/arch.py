@@ -18,7 +18,7 @@ from pocketnas.searchspace.blocks import (
     require_choice,
     require_int,
 )
-from pocketnas.searchspace.notation import ACTIVATIONS, read_tokens, require_fields, shown
+from pocketnas.searchspace.notation import ACTIVATIONS, is_name, read_tokens, require_fields, shown
 from pocketnas.searchspace.plan import plan_layers, require_task
 
 MAX_BLOCKS = 64
@@ -190,8 +190,8 @@ def arch_from_dict(document: object) -> Arch:
             "read it with the PocketNAS that wrote it"
         )
     name = document.get("name")
-    if name is not None and not isinstance(name, str):
-        raise ArchError(f"an arch file's name must be text but is {shown(name)}")
+    if name is not None and not is_name(name):
+        raise ArchError(f"an arch file's name must be a line of text but is {shown(name)}")
     strings = document["arch"]
     if not isinstance(strings, list) or not all(isinstance(piece, str) for piece in strings):
         raise ArchError(f"an arch file's 'arch' must be a list of strings but is {shown(strings)}")

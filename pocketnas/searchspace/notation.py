@@ -27,6 +27,11 @@ def shown(text: object, limit: int = 80) -> str:
     return quoted if len(quoted) <= limit else f"{quoted[: limit - 4]}...{quoted[-1]}"
 
 
+def is_name(value: object) -> bool:
+    """Whether a name from a file can be shown in a terminal: printable, and not too long."""
+    return isinstance(value, str) and 0 < len(value) <= 80 and value.isprintable()
+
+
 def read_tokens(text: str, allowed: Collection[str]) -> dict[str, Any]:
     """The fields that the tokens after the first `_` set, by name.
 

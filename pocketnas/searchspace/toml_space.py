@@ -14,7 +14,7 @@ from pocketnas.errors import ArchError, SpaceError
 from pocketnas.searchspace.arch import parse_arch
 from pocketnas.searchspace.builtin import BUILTIN_SPACES, builtin_space
 from pocketnas.searchspace.choices import FIELDS, MAX_FACTOR, BlockChoices
-from pocketnas.searchspace.notation import shown
+from pocketnas.searchspace.notation import is_name, shown
 from pocketnas.searchspace.space import SearchSpace
 
 MAX_FILE_BYTES = 1_000_000
@@ -67,12 +67,14 @@ def space_from_dict(document: Mapping[str, Any]) -> SearchSpace:
     for key in ("name", "input_resolution", "base"):
         if key not in document:
             raise SpaceError(f"the space has no '{key}': add it")
-    if not isinstance(document["name"], str) or not document["name"]:
-        raise SpaceError(f"the space's name must be text but is {shown(document['name'])}")
+    if not is_name(document["name"]):
+        raise SpaceError(
+            f"the space's name must be a line of text but is {shown(document['name'])}"
+        )
     if not isinstance(document["base"], list):
         raise SpaceError(f"the base must be a list of strings but is {shown(document['base'])}")
     try:
-        base = parse_arch(document["base"], f"{document['name'][:80]} base")
+        base = parse_arch(document["base"], f"{document['name']} base")
     except ArchError as error:
         raise SpaceError(f"the base is no arch: {error}") from None
     shared = _read_choices("choices", document.get("choices", {}), BlockChoices())

@@ -49,6 +49,12 @@ def images(shape: tuple[int, int, int], number: int = 4) -> torch.Tensor:
     return torch.randn(number, shape[2], shape[0], shape[1], generator=generator)
 
 
+def shortcuts(network: Network) -> list[tuple[bool, bool]]:
+    """For each layer, whether it has a shortcut, and whether that is pooled."""
+    layers = (module for module in network.modules() if isinstance(module, Layer))
+    return [(module.has_skip, module.pool is not None) for module in layers]
+
+
 def layer(text: str, in_channels: int) -> Layer:
     block = parse_block(text)
     built = build_layer(LayerPlan(block, in_channels, block.stride), momentum=0.1)
@@ -85,29 +91,15 @@ def test_an_arch_and_its_canonical_arch_are_the_same_network(arch: Arch) -> None
 
 @settings(deadline=None, max_examples=60)
 @given(small_archs())
-def test_archs_that_differ_canonically_in_a_skip_are_different_networks(arch: Arch) -> None:
-    """So nothing that matters is canonicalized away."""
+def test_a_skip_that_is_not_the_identity_in_the_canonical_arch_matters(arch: Arch) -> None:
     plain = arch.canonical()
-    batch = images((64, 64, 3))
     for number, block in enumerate(plain.blocks):
-        if block.skip == "identity":
-            continue
-        changed = replace(
-            plain,
-            blocks=(
-                *plain.blocks[:number],
-                replace(block, skip="identity"),
-                *plain.blocks[number + 1 :],
-            ),
-        )
-        shortcuts = [
-            [module.has_skip, module.pool is None]
-            for network in (seeded(plain), seeded(changed))
-            for module in network.modules()
-            if isinstance(module, Layer)
-        ]
-        assert shortcuts[: len(shortcuts) // 2] != shortcuts[len(shortcuts) // 2 :]
-        assert torch.isfinite(seeded(changed)(batch)).all()
+        if block.skip != "identity":
+            blocks = list(plain.blocks)
+            blocks[number] = replace(block, skip="identity")
+            assert shortcuts(seeded(plain)) != shortcuts(
+                seeded(replace(plain, blocks=tuple(blocks)))
+            )
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
