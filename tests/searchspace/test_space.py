@@ -109,6 +109,26 @@ def test_channel_choices_stay_apart_and_keep_the_base(name: str) -> None:
         assert [block.channels for block in wide.blocks] == [20, 32, 40, 80, 120, 200, 400]
 
 
+@pytest.mark.parametrize(
+    ("channels", "filters", "widths"),
+    [
+        (64, (0.75, 1.0, 1.25), [48, 64, 80]),
+        (20, (0.75, 1.0, 1.25), [16, 20, 24]),  # to multiples of 4, since 20 is none of 8
+        (17, (1.0,), [17]),
+        (8, (0.75, 1.0, 1.25), [6, 8, 10]),
+        (4, (0.75, 1.0, 1.25), [3, 4, 5]),
+    ],
+)
+def test_channels_are_rounded_no_finer_than_they_must(
+    channels: int, filters: tuple[float, ...], widths: list[int]
+) -> None:
+    base = parse_arch(f"ds_r1_k3_s1_c{channels}")
+    choices = BlockChoices(("ds",), (3,), (0.0,), ("identity",), filters, (0,))
+    space = SearchSpace("mine", base, (choices,), 28)
+    found = [space.decode((0, 0, 0, 0, token, 0)) for token in range(space.size)]
+    assert [arch.blocks[0].channels for arch in found] == widths
+
+
 def test_samples_are_uniform_and_follow_the_seed() -> None:
     space = load_space("mnasnet-mini")
     one, two = np.random.default_rng(7), np.random.default_rng(7)
