@@ -1,0 +1,226 @@
+"""The run's study: in memory for speed, and every finished trial at once in a SQLite file."""
+
+from __future__ import annotations
+
+import copy
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import optuna
+from optuna.exceptions import StorageInternalError
+from optuna.storages import InMemoryStorage, RDBStorage
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState, create_trial
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import QueuePool
+
+from pocketnas.errors import RunError
+from pocketnas.nas.study_rows import fail_unfinished, load_trials, write_trial
+
+
+def open_study(
+    path: Path,
+    *,
+    directions: Sequence[Literal["minimize", "maximize"]],
+    sampler: optuna.samplers.BaseSampler,
+    study_name: str,
+) -> optuna.Study:
+    """The study in a SQLite file; made if the file does not hold one yet.
+
+    The file is an ordinary Optuna database, also while it is written: `optuna.load_study`,
+    optuna-dashboard and Optuna's command line read it.
+
+    Args:
+        path: the file, in a folder that exists.
+        directions: `maximize` or `minimize`, one for each objective.
+        sampler: what proposes the trials.
+        study_name: the name of a new study; one that is there keeps its own, so that a folder
+            can be renamed.
+
+    Raises:
+        RunError: the file cannot be read or written, or holds a study with other directions or
+            more than one.
+    """
+    storage = RunStorage(path)
+    studies = storage.get_all_studies()
+    if len(studies) > 1:
+        names = ", ".join(study.study_name for study in studies)
+        raise RunError(f"'{path}' holds more than one study ({names}): a run has one")
+    study = optuna.create_study(
+        storage=storage,
+        sampler=sampler,
+        pruner=optuna.pruners.NopPruner(),
+        study_name=studies[0].study_name if studies else study_name,
+        directions=directions,
+        load_if_exists=True,
+    )
+    there = [direction.name.lower() for direction in study.directions]
+    if there != list(directions):
+        raise RunError(
+            f"'{path}' holds a study that is to {' and '.join(there)}, "
+            f"not to {' and '.join(directions)}"
+        )
+    return study
+
+
+class RunStorage(InMemoryStorage):
+    """Optuna's in-memory storage, written through to a file with every trial that finishes.
+
+    Optuna's own SQLite storage spends a transaction on each parameter, and so near a second on a
+    trial of 42 decisions. Here a trial lives in memory until it finishes; then all of it goes to
+    the file in one transaction, before it counts as finished. A process killed at any moment
+    loses no trial it was told of: SQLite's write-ahead log without a sync for each transaction
+    outlives the process. (Only a power failure may take the last few trials; it cannot harm the
+    file.)
+
+    Trials that were running, or enqueued and not begun, are not in the file. If they lie between
+    finished ones, which takes parallel trials, they are waiting trials when the file is opened
+    again, and so are done again under their numbers.
+
+    Args:
+        path: the SQLite file; made if it does not exist, in a folder that does.
+
+    Raises:
+        RunError: the file cannot be read or written, or is not a study.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        with self._file():
+            try:
+                self._database = RDBStorage(
+                    "sqlite:///study.db",  # only names the dialect: `_connect` opens the file
+                    engine_kwargs={"creator": self._connect, "poolclass": QueuePool},
+                )
+            except RuntimeError as error:
+                # What Optuna says of a file that another version of it has written.
+                raise RunError(f"cannot read the study '{path}': {error}") from error
+            for study in self._database.get_all_studies():
+                self._take_over(study._study_id)
+
+    def _connect(self) -> sqlite3.Connection:
+        """A connection to the file, for whatever its path may contain."""
+        connection = sqlite3.connect(self._path, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        return connection
+
+    @contextmanager
+    def _file(self) -> Iterator[None]:
+        """Turn a failure of the database into a sentence; what failed is rolled back."""
+        try:
+            yield
+        except (SQLAlchemyError, StorageInternalError, sqlite3.Error) as error:
+            raise RunError(
+                f"cannot read or write the study '{self._path}': {_reason(error)}; what it held "
+                "is unharmed: free some space or mend the permissions, then resume"
+            ) from error
+
+    def _take_over(self, study_id: int) -> None:
+        """Bring a study of the file into memory, under the same id."""
+        database = self._database
+        self._max_study_id = study_id - 1
+        super().create_new_study(
+            database.get_study_directions(study_id), database.get_study_name_from_id(study_id)
+        )
+        study = self._studies[study_id]
+        study.user_attrs = database.get_study_user_attrs(study_id)
+        study.system_attrs = database.get_study_system_attrs(study_id)
+        fail_unfinished(database.engine, study_id)
+        for trial in load_trials(database.engine, study_id):
+            while len(study.trials) < trial.number:
+                self._append(study_id, create_trial(state=TrialState.WAITING))
+            self._append(study_id, trial)
+            study.param_distribution.update(trial.distributions)
+
+    def _append(self, study_id: int, trial: FrozenTrial) -> None:
+        """Add a trial in memory (`super().create_new_trial` would copy all of it)."""
+        self._max_trial_id += 1
+        trials = self._studies[study_id].trials
+        trial.number, trial._trial_id = len(trials), self._max_trial_id
+        self._trial_id_to_study_id_and_number[trial._trial_id] = (study_id, trial.number)
+        trials.append(trial)
+        self._update_cache(trial._trial_id, study_id)
+
+    def create_new_study(
+        self, directions: Sequence[StudyDirection], study_name: str | None = None
+    ) -> int:
+        """Make a study, in the file and in memory."""
+        with self._lock, self._file():
+            study_id = self._database.create_new_study(directions, study_name)
+            self._take_over(study_id)
+            return study_id
+
+    def delete_study(self, study_id: int) -> None:
+        """Delete a study, in the file and in memory."""
+        with self._lock, self._file():
+            self._check_study_id(study_id)
+            self._database.delete_study(study_id)
+            super().delete_study(study_id)
+
+    def set_study_user_attr(self, study_id: int, key: str, value: Any) -> None:
+        """Set a user attribute, in the file and in memory."""
+        with self._lock, self._file():
+            self._check_study_id(study_id)
+            self._database.set_study_user_attr(study_id, key, value)
+            super().set_study_user_attr(study_id, key, value)
+
+    def set_study_system_attr(self, study_id: int, key: str, value: Any) -> None:
+        """Set a system attribute, in the file and in memory."""
+        with self._lock, self._file():
+            self._check_study_id(study_id)
+            self._database.set_study_system_attr(study_id, key, value)
+            super().set_study_system_attr(study_id, key, value)
+
+    def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
+        """Make a trial in memory; one that is finished already goes to the file, too."""
+        with self._lock, self._file():
+            self._check_study_id(study_id)
+            if template_trial is not None and template_trial.state.is_finished():
+                number = len(self._studies[study_id].trials)
+                write_trial(self._database.engine, study_id, number, template_trial)
+            return super().create_new_trial(study_id, template_trial)
+
+    def set_trial_state_values(
+        self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
+    ) -> bool:
+        """Change a trial's state; a trial that finishes is in the file before it is in memory."""
+        if not state.is_finished():
+            return super().set_trial_state_values(trial_id, state, values)
+        with self._lock, self._file():
+            trial = self.get_trial(trial_id)
+            self.check_trial_is_updatable(trial_id, trial.state)
+            study_id, number = self._trial_id_to_study_id_and_number[trial_id]
+            finished = _finished(trial, state, values)
+            write_trial(self._database.engine, study_id, number, finished)
+            changed = super().set_trial_state_values(trial_id, state, values)
+            self.get_trial(trial_id).datetime_complete = finished.datetime_complete
+            return changed
+
+    def close(self) -> None:
+        """Close the file, which also folds its write-ahead log into it."""
+        self._database.remove_session()
+        self._database.engine.dispose()
+
+
+def _finished(
+    trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+) -> FrozenTrial:
+    """A copy of a trial as it is once it has finished, now."""
+    finished = copy.copy(trial)
+    finished.state = state
+    finished.values = values
+    finished.datetime_complete = datetime.now()
+    return finished
+
+
+def _reason(error: Exception) -> str:
+    """What SQLite itself said, without the statement and parameters around it."""
+    while error.__cause__ is not None and isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    return str(error)
