@@ -70,6 +70,13 @@ def stratified(
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
 
+def stratified_subset(split: Split, count: int, seed: int) -> Split:
+    """About `count` images of a split, as many of each class as its share; all if it has fewer."""
+    if count >= len(split):
+        return split
+    return split.take(stratified(split.labels, count / len(split), seed)[1])
+
+
 def _carve(
     split: Split, fraction: float, seed: int, labels: tuple[str, ...], source: str
 ) -> tuple[Split, Split]:
