@@ -18,7 +18,8 @@ from pocketnas.files import write_atomic
 from pocketnas.nas.decisions import Decisions
 from pocketnas.nas.ppo import PPO, Experience, PPOSettings, Update
 
-_FORMAT = "pocketnas-controller-1"
+_METADATA = "pocketnas_controller"
+_FORMAT = 1
 _ADVICE = "without the file the controller learns its trials again from the study"
 
 
@@ -123,6 +124,7 @@ class Learner:
             OSError: the file cannot be written; what was there before is left.
         """
         state = {
+            "format": _FORMAT,
             "seed": self.seed,
             "settings": asdict(self.settings),
             "decisions": self.decisions.to_json() if self.decisions else None,
@@ -134,7 +136,8 @@ class Learner:
             "seen_others": sorted(self.seen.others),
         }
         tensors = self._ppo.tensors() if self._ppo else {}
-        metadata = {"format": _FORMAT, "state": json.dumps(state)}
+        # One entry only: the order of several would differ from one file to the next.
+        metadata = {_METADATA: json.dumps(state)}
         write_atomic(path, safetensors.torch.save(tensors, metadata))
 
     @classmethod
@@ -152,9 +155,9 @@ class Learner:
             raise RunError(
                 f"'{path}' cannot be read as a controller's state: {error}; {_ADVICE}"
             ) from error
-        if metadata.get("format") != _FORMAT:
+        state = json.loads(metadata.get(_METADATA, "{}"))
+        if state.get("format") != _FORMAT:
             raise RunError(f"'{path}' is not the state of a controller; {_ADVICE}")
-        state = json.loads(metadata["state"])
         for name, value in asdict(settings).items():
             saved = state["settings"].get(name)
             if saved != value:
