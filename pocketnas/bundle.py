@@ -52,14 +52,16 @@ def export_run(folder: Path, out: Path, on_bundle: OnBundle | None = None) -> li
         ExportError, DeviceError: a model disagrees with torch, or its latency would not settle.
     """
     from pocketnas.devices import open_device
-    from pocketnas.nas.data import load_data
+    from pocketnas.nas.run import run_space
+    from pocketnas.nas.search import load_run_data
+    from pocketnas.searchspace import load_space
 
     summary = read_run(folder)
     if not summary.front:
         raise RunError(f"'{folder}' has no finished candidate yet, so there is nothing to export")
     _require_empty(out)
     config = summary.config
-    dataset = load_data(config.data, seed=config.seed, resolution=config.resolution)
+    dataset = load_run_data(config, load_space(run_space(folder, config)))
     bundles = []
     with (
         open_device(config.device) as device,
@@ -106,9 +108,7 @@ def export_arch(
         out.mkdir(parents=True, exist_ok=True)
         exported.write(out)
         save_weights(network, out / "weights.safetensors")
-        write_json(
-            out / "arch.json", arch_to_dict(arch, input_shape=input_shape, classes=classes)
-        )
+        write_json(out / "arch.json", arch_to_dict(arch, input_shape=input_shape, classes=classes))
     return exported
 
 
@@ -133,7 +133,7 @@ def load_weights(network: nn.Module, path: Path) -> None:
 def _bundle(task: _Task, model: Model, out: Path) -> Path:
     """Write one model's bundle under a temporary name, then give it the name of its claims."""
     from pocketnas.export import evaluate_file, export_network
-    from pocketnas.nas.evaluate import fresh_network, measure_settings
+    from pocketnas.nas.evaluate import fresh_network
     from pocketnas.searchspace import arch_to_dict, parse_arch
 
     summary, dataset, config = task.summary, task.dataset, task.summary.config
@@ -153,8 +153,7 @@ def _bundle(task: _Task, model: Model, out: Path) -> Path:
     tflite, onnx = exported.write(folder)
     accuracy = {path.name: evaluate_file(path, dataset) for path in (tflite, onnx)}
     timed = tflite if config.runtime == "litert" else onnx
-    settings = measure_settings(config.runtime, config.threads, config.measure_limit_s)
-    reading = task.device.measure(timed, settings)
+    reading = task.device.measure(timed, config.measure_settings)
     if not reading.stable:
         raise DeviceError(
             f"the latency of trial {model.trial} would not settle, so it is not shipped: "
@@ -205,7 +204,9 @@ def _bundle(task: _Task, model: Model, out: Path) -> Path:
 
 def bundle_name(config: SearchConfig, reading: Reading, accuracy: float) -> str:
     """A bundle's name: data, device, latency and accuracy, as in `digits_host_0.42ms_97.1`."""
-    latency = f"{reading.latency_ms:.2f}" if reading.latency_ms >= 0.1 else f"{reading.latency_ms:.2g}"
+    latency = (
+        f"{reading.latency_ms:.2f}" if reading.latency_ms >= 0.1 else f"{reading.latency_ms:.2g}"
+    )
     return f"{Path(config.data).stem}_{reading.device}_{latency}ms_{100 * accuracy:.1f}"
 
 

@@ -25,7 +25,7 @@ def benchmark(
     device: str,
     runtime: str,
     threads: int,
-    measure_limit_s: float | None,
+    measure_limit_s: float,
     resolution: int | None,
     channels: int | None,
     classes: int | None,
@@ -60,15 +60,15 @@ def benchmark(
 
 
 def _measure(
-    model: Path, device_name: str, runtime: str, threads: int, limit_s: float | None, as_json: bool
+    model: Path, device_name: str, runtime: str, threads: int, limit_s: float, as_json: bool
 ) -> None:
     """Time one file and print its reading; exit 1 where it would not settle."""
-    from pocketnas.devices import open_device
-    from pocketnas.nas.evaluate import measure_settings
+    from pocketnas.devices import MeasureSettings, open_device
 
+    settings = MeasureSettings(runtime=runtime, threads=threads, limit_s=limit_s)
     with open_device(device_name) as device:
         click.echo(f"device: {device.reason}", err=True)
-        reading = device.measure(model, measure_settings(runtime, threads, limit_s))
+        reading = device.measure(model, settings)
     if as_json:
         print_json(reading.to_dict())
     else:

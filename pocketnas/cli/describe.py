@@ -58,7 +58,13 @@ def describe(
         )
         return
     console = output()
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, show_footer=True)
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+        show_footer=True,
+    )
     table.add_column("block", "total", overflow="fold")
     for name, footer in (
         ("input", ""),

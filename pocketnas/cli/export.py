@@ -37,7 +37,9 @@ def export(
     """
     if (Path(source) / "config.toml").is_file():
         if (resolution, channels, classes) != (None, None, None):
-            raise UsageError("a run has its own task: leave out --resolution, --channels, --classes")
+            raise UsageError(
+                "a run has its own task: leave out --resolution, --channels and --classes"
+            )
         _export_run(Path(source), out, as_json)
     else:
         _export_arch(source, out, seed, (resolution, channels, classes), as_json)

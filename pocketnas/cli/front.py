@@ -48,7 +48,9 @@ def print_front(summary: RunSummary) -> None:
     console = output()
     target = "" if summary.target_ms is None else f", target {summary.target_ms:.4g} ms"
     console.print(f"{summary.folder}: {outcome_line(summary)}", markup=False)
-    console.print(f"{summary.conditions['data']} on {conditions_line(summary)}{target}", markup=False)
+    console.print(
+        f"{summary.conditions['data']} on {conditions_line(summary)}{target}", markup=False
+    )
     if summary.front:
         console.print(front_table(summary))
         for model in summary.front:

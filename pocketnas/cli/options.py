@@ -33,6 +33,8 @@ def device_options(default_device: str = "auto") -> Callable[[Command], Command]
             click.option(
                 "--measure-limit-s",
                 type=float,
+                default=10.0,
+                show_default=True,
                 metavar="S",
                 help="Seconds that one measuring attempt may take at most.",
             ),
@@ -50,7 +52,7 @@ def device_options(default_device: str = "auto") -> Callable[[Command], Command]
                 "--device",
                 default=default_device,
                 show_default=True,
-                help="Where to time: `host` (this machine's CPU), or `auto` for the best there is.",
+                help="Where to time: host (this machine's CPU), or auto for the best there is.",
             ),
         ):
             command = option(command)

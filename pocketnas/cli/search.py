@@ -9,6 +9,17 @@ import click
 
 from pocketnas.cli.options import device_options, json_option, print_json
 from pocketnas.errors import UsageError
+from pocketnas.nas.recipe import AUGMENTATIONS, TrainSettings
+
+RECIPE = TrainSettings()
+PROXY_OPTIONS = (
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "label_smoothing",
+    "augment",
+    "train_images",
+)
 
 
 @click.command()
@@ -40,8 +51,8 @@ from pocketnas.errors import UsageError
     help="accuracy x (latency / T)^w: soft takes w = -0.07 on both sides of T; hard takes 0 "
     "below and -1 above.",
 )
-@click.option("--alpha", type=float, help="The exponent w below the target, in place of --reward's.")
-@click.option("--beta", type=float, help="The exponent w above the target, in place of --reward's.")
+@click.option("--alpha", type=float, help="The exponent w below the target, if not --reward's.")
+@click.option("--beta", type=float, help="The exponent w above the target, if not --reward's.")
 @click.option("--trials", type=int, default=100, show_default=True, help="Trials in all.")
 @click.option(
     "--seed",
@@ -56,12 +67,42 @@ from pocketnas.errors import UsageError
     show_default=True,
     help="What proposes candidates: ppo (the RNN controller), or Optuna's random, tpe, nsga2, ...",
 )
-@click.option("--epochs", type=int, help="Epochs of proxy training.  [default: 5]")
-@click.option("--batch-size", type=int, help="Images a batch of proxy training.")
-@click.option("--learning-rate", type=float, help="Peak learning rate of proxy training.")
-@click.option("--label-smoothing", type=float, help="Label smoothing of proxy training.")
 @click.option(
-    "--augment", type=click.Choice(["none", "light"]), help="Augmentation of proxy training."
+    "--epochs", type=int, default=RECIPE.epochs, show_default=True, help="Of proxy training."
+)
+@click.option(
+    "--batch-size",
+    type=int,
+    default=RECIPE.batch_size,
+    show_default=True,
+    help="Images a step of proxy training.",
+)
+@click.option(
+    "--learning-rate",
+    type=float,
+    default=RECIPE.learning_rate,
+    show_default=True,
+    help="Of proxy training, after warm-up; a cosine takes it down to zero.",
+)
+@click.option(
+    "--label-smoothing",
+    type=float,
+    default=RECIPE.label_smoothing,
+    show_default=True,
+    help="Share of each target spread over all classes.",
+)
+@click.option(
+    "--augment",
+    type=click.Choice(AUGMENTATIONS),
+    default=RECIPE.augment,
+    show_default=True,
+    help="Augmentation: none, light (shifts), or mirror (shifts and mirrored images).",
+)
+@click.option(
+    "--train-images",
+    type=int,
+    metavar="N",
+    help="Learn from so many training images only, a stratified choice.  [default: all]",
 )
 @click.option(
     "--resolution",
@@ -115,8 +156,7 @@ def search(context: click.Context, /, as_json: bool, **options: Any) -> None:
         if run is not None:
             finished = read_run(run).trials_finished
             click.echo(
-                f"stopped after {finished} trials; continue with: "
-                f"pocketnas search --resume {run}",
+                f"stopped after {finished} trials; continue with: pocketnas search --resume {run}",
                 err=True,
             )
         raise
@@ -129,7 +169,7 @@ def search(context: click.Context, /, as_json: bool, **options: Any) -> None:
 
 def _run(options: dict[str, Any], given: set[str], on_event: Any) -> Path:
     """Start or resume, as the options say."""
-    from pocketnas.nas.config import ProxySettings, SearchConfig
+    from pocketnas.nas.config import SearchConfig
     from pocketnas.nas.search import resume, search
 
     if options["resume"] is not None:
@@ -139,11 +179,7 @@ def _run(options: dict[str, Any], given: set[str], on_event: Any) -> Path:
             raise UsageError(f"a resumed run keeps its own settings: leave out {names}")
         trials = options["trials"] if "trials" in given else None
         return resume(options["resume"], trials, on_event)
-    proxy = {
-        name: options.pop(name)
-        for name in ("epochs", "batch_size", "learning_rate", "label_smoothing", "augment")
-    }
+    proxy = TrainSettings(**{name: options.pop(name) for name in PROXY_OPTIONS})
     out = options.pop("out")
-    options.pop("resume")
-    settings = ProxySettings(**{k: v for k, v in proxy.items() if v is not None})
-    return search(SearchConfig(**options, proxy=settings), out, on_event)
+    del options["resume"]
+    return search(SearchConfig(**options, proxy=proxy), out, on_event)

@@ -6,27 +6,17 @@ import math
 import tomllib
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
 from pocketnas.errors import RunError, UsageError
+from pocketnas.nas.recipe import TrainSettings
+
+if TYPE_CHECKING:
+    from pocketnas.devices import MeasureSettings
 
 REWARDS = ("soft", "hard")
-
-
-@dataclass(frozen=True)
-class ProxySettings:
-    """Proxy training of one candidate (MnasNet, section 4: five epochs from scratch).
-
-    A value of None leaves the trainer's own default in place.
-    """
-
-    epochs: int = 5
-    batch_size: int | None = None
-    learning_rate: float | None = None
-    label_smoothing: float | None = None
-    augment: str | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +39,7 @@ class SearchConfig:
             space's.
         max_size_mb: a candidate whose exported file is larger is infeasible; None: no limit.
         measure_limit_s: seconds that one measuring attempt may take at most.
-        proxy: how candidates are trained.
+        proxy: how candidates are trained (five epochs from scratch by default).
     """
 
     space: str
@@ -66,8 +56,8 @@ class SearchConfig:
     sampler: str = "ppo"
     resolution: int | None = None
     max_size_mb: float | None = None
-    measure_limit_s: float | None = None
-    proxy: ProxySettings = field(default_factory=ProxySettings)
+    measure_limit_s: float = 10.0
+    proxy: TrainSettings = field(default_factory=TrainSettings)
 
     def __post_init__(self) -> None:
         """Refuse what no search could do, before anything is loaded or written."""
@@ -77,8 +67,6 @@ class SearchConfig:
             raise UsageError(f"threads must be at least 1 but got {self.threads}")
         if self.reward not in REWARDS:
             raise UsageError(f"unknown reward '{self.reward}': choose one of {', '.join(REWARDS)}")
-        if self.proxy.epochs < 1:
-            raise UsageError(f"epochs must be at least 1 but got {self.proxy.epochs}")
         if not 0 <= self.seed < 2**32:
             raise UsageError(f"a seed is a number from 0 to 2^32 - 1 but got {self.seed}")
         for name in ("target_ms", "max_size_mb", "measure_limit_s"):
@@ -89,6 +77,15 @@ class SearchConfig:
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value <= 0):
                 raise UsageError(f"{name} must be zero or negative but got {value}")
+
+    @property
+    def measure_settings(self) -> MeasureSettings:
+        """How the run's models are timed."""
+        from pocketnas.devices import MeasureSettings
+
+        return MeasureSettings(
+            runtime=self.runtime, threads=self.threads, limit_s=self.measure_limit_s
+        )
 
     def to_toml(self) -> str:
         """The text of `config.toml`; what is None is left out."""
@@ -114,12 +111,12 @@ class SearchConfig:
             raise RunError(f"'{path}' is not a search configuration: proxy must be a table")
         unknown = [
             *(set(table) - {f.name for f in fields(cls)}),
-            *(set(proxy) - {f.name for f in fields(ProxySettings)}),
+            *(set(proxy) - {f.name for f in fields(TrainSettings)}),
         ]
         if unknown:
             raise RunError(f"'{path}' has unknown entries: {', '.join(sorted(unknown))}")
         try:
-            return cls(**table, proxy=ProxySettings(**proxy))
+            return cls(**table, proxy=TrainSettings(**proxy))
         except (TypeError, UsageError) as error:
             raise RunError(f"'{path}' is not a search configuration: {error}") from None
 

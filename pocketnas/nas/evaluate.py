@@ -7,21 +7,22 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from safetensors.torch import save_file
 
-from pocketnas.devices import Device, MeasureSettings, Reading
+from pocketnas.devices import Device, Reading
 from pocketnas.errors import DeviceError, ExportError
 from pocketnas.export import export_network
 from pocketnas.files import write_json
 from pocketnas.nas.data import Dataset
+from pocketnas.nas.recipe import EpochLog, TrainingDiverged
 from pocketnas.nas.reward import Reward
 from pocketnas.nas.run import Run
-from pocketnas.nas.trainer import EpochLog, TrainingDiverged, train
+from pocketnas.nas.trainer import train
 from pocketnas.searchspace import Arch, arch_to_dict, build_network, candidate_key
 
 if TYPE_CHECKING:
@@ -68,9 +69,6 @@ class Evaluator:
         self.run = run
         self.dataset = dataset
         self.device = device
-        self.settings = measure_settings(
-            run.config.runtime, run.config.threads, run.config.measure_limit_s
-        )
 
     def key(self, arch: Arch) -> str:
         """The candidate's key: the hash of the arch, the task and the input size."""
@@ -130,7 +128,7 @@ class Evaluator:
             model = self._export(arch, folder)
         on_stage("time", "")
         with _stopwatch(seconds, "time"):
-            reading = self.device.measure(model, self.settings)
+            reading = self.device.measure(model, self.run.config.measure_settings)
         write_json(path, reading.to_dict())
         if not reading.stable:
             low, high = reading.latency_ci95_ms
@@ -149,16 +147,18 @@ class Evaluator:
         """
         seed = candidate_seed(self.run.config.seed, key)
         network = fresh_network(
-            arch, self.dataset.input_shape, self.dataset.classes, seed, self.run.config.proxy.dropout
+            arch,
+            self.dataset.input_shape,
+            self.dataset.classes,
+            seed,
+            self.run.config.proxy.dropout,
         )
         epochs = self.run.config.proxy.epochs
 
         def on_epoch(log: EpochLog) -> None:
             on_stage("train", f"epoch {log.epoch}/{epochs}")
 
-        result = train(
-            network, self.dataset, self.run.config.proxy, seed=seed, on_epoch=on_epoch
-        )
+        result = train(network, self.dataset, self.run.config.proxy, seed=seed, on_epoch=on_epoch)
         folder = self.run.candidate(key)
         save_weights(network, folder / "weights.safetensors")
         write_json(folder / "training.json", result.to_dict())
@@ -170,9 +170,7 @@ class Evaluator:
         network = fresh_network(arch, self.dataset.input_shape, self.dataset.classes, seed)
         write_json(
             folder / "arch.json",
-            arch_to_dict(
-                arch, input_shape=self.dataset.input_shape, classes=self.dataset.classes
-            ),
+            arch_to_dict(arch, input_shape=self.dataset.input_shape, classes=self.dataset.classes),
         )
         exported = export_network(
             network,
@@ -187,12 +185,6 @@ class Evaluator:
         if limit is not None and size_mb > limit:
             raise OversizedModel(f"over the size limit: {size_mb:.2f} MB of {limit:g} MB")
         return model
-
-
-def measure_settings(runtime: str, threads: int, limit_s: float | None) -> MeasureSettings:
-    """Settings of one measurement; a limit of None takes the protocol's own."""
-    settings = MeasureSettings(runtime=runtime, threads=threads)
-    return settings if limit_s is None else replace(settings, limit_s=limit_s)
 
 
 def candidate_seed(seed: int, key: str) -> int:

@@ -44,8 +44,7 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
         if (folder / "config.toml").exists():
             raise RunError(
-                f"'{folder}' already holds a run: continue it with --resume {folder}, "
-                f"or {advice}"
+                f"'{folder}' already holds a run: continue it with --resume {folder}, or {advice}"
             )
         lock = _hold(folder, advice)
         try:

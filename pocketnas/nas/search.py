@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
@@ -23,9 +23,6 @@ from pocketnas.nas.sampler import PPOSampler
 from pocketnas.nas.samplers import make_sampler
 from pocketnas.nas.storage import open_study
 from pocketnas.searchspace import Arch, SearchSpace, count, load_space
-
-if TYPE_CHECKING:
-    from optuna import Study
 
 # After so many device failures in a row the device is taken to be gone, and the search stops
 # (resumable) instead of using up its trials.
@@ -84,9 +81,7 @@ Event = Started | Stage | TrialDone
 OnEvent = Callable[[Event], None]
 
 
-def search(
-    config: SearchConfig, out: Path | None = None, on_event: OnEvent | None = None
-) -> Path:
+def search(config: SearchConfig, out: Path | None = None, on_event: OnEvent | None = None) -> Path:
     """Run a new search to its end.
 
     Args:
@@ -103,7 +98,7 @@ def search(
         RunError: the folder is taken, in use, or cannot be written.
     """
     space = load_space(config.space)
-    dataset = _load_data(config, space)
+    dataset = load_run_data(config, space)
     with open_device(config.device) as device:
         device.check(config.runtime, config.threads)
         with Run.create(out or default_folder(config), config) as run:
@@ -127,7 +122,7 @@ def resume(folder: Path, trials: int | None = None, on_event: OnEvent | None = N
         if trials is not None:
             run.extend(trials)
         space = load_space(run.space_argument)
-        dataset = _load_data(run.config, space)
+        dataset = load_run_data(run.config, space)
         with open_device(run.config.device) as device:
             _Search(run, space, dataset, device, on_event).go()
     return folder
@@ -283,13 +278,15 @@ class _Search:
 
     def _check_identity(self) -> None:
         """A run goes on with the space, the data and the device that it began with."""
+        info = self.device.describe()
         now = {
             "space": self.space.name,
             "space_fingerprint": self.space.fingerprint,
             "data": self.dataset.name,
             "data_fingerprint": self.dataset.fingerprint,
             "device": self.device.name,
-            "device_identity": self.device.describe().identity,
+            "device_identity": info.identity,
+            "emulated": info.emulated,
             "runtime": self.run.config.runtime,
             "threads": self.run.config.threads,
             "precision": "float32",
@@ -340,6 +337,11 @@ def _reward_of_trial(trial: FrozenTrial) -> float | None:
     return trial.user_attrs.get("reward")
 
 
-def _load_data(config: SearchConfig, space: SearchSpace) -> Dataset:
-    """The run's data, at its own resolution but at most the space's."""
-    return load_data(config.data, seed=config.seed, resolution=config.resolution)
+def load_run_data(config: SearchConfig, space: SearchSpace) -> Dataset:
+    """The run's data: at its own resolution, but at most that which the space is meant for."""
+    return load_data(
+        config.data,
+        seed=config.seed,
+        resolution=config.resolution,
+        largest=space.input_resolution,
+    )

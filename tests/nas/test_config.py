@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from pocketnas.errors import RunError, UsageError
-from pocketnas.nas.config import ProxySettings, SearchConfig
+from pocketnas.nas.config import SearchConfig
+from pocketnas.nas.recipe import TrainSettings
 
 
 def test_config_survives_its_toml_file(tmp_path: Path) -> None:
@@ -14,7 +15,7 @@ def test_config_survives_its_toml_file(tmp_path: Path) -> None:
         reward="hard",
         alpha=-0.01,
         trials=7,
-        proxy=ProxySettings(epochs=2, label_smoothing=0.1),
+        proxy=TrainSettings(epochs=2, label_smoothing=0.1),
     )
     path = tmp_path / "config.toml"
     path.write_text(config.to_toml())

@@ -28,6 +28,7 @@ def load_data(
     seed: int = 0,
     validation_fraction: float = 0.2,
     resolution: int | None = None,
+    largest: int | None = None,
 ) -> Dataset:
     """Load a data set into memory, with training, validation and test splits.
 
@@ -41,21 +42,27 @@ def load_data(
         seed: Decides which training images become the validation split.
         validation_fraction: Share of each class's training images to hold out for validation.
         resolution: Height and width in pixels; None keeps the data's own.
+        largest: Where `resolution` is None: bring larger images, and those in class folders
+            (which often differ in size), to this height and width.
 
     Raises:
         UsageError: `resolution` or `validation_fraction` is out of range.
         DataError: There is no such data set, or it cannot be read or learned from.
     """
-    if resolution is not None:
-        check_resolution(resolution)
+    for side in (resolution, largest):
+        if side is not None:
+            check_resolution(side)
     if not 0 < validation_fraction < 1:
         raise UsageError(
             f"the validation fraction must be between 0 and 1 but got {validation_fraction}"
         )
-    return build_dataset(_read(spec, resolution), seed, validation_fraction)
+    raw = _read(spec, resolution, largest)
+    if resolution is None and largest is not None and max(raw.train.images.shape[1:3]) > largest:
+        raw = resize_data(raw, largest)
+    return build_dataset(raw, seed, validation_fraction)
 
 
-def _read(spec: str | Path, resolution: int | None) -> RawData:
+def _read(spec: str | Path, resolution: int | None, largest: int | None) -> RawData:
     """Find out what is meant, and read it at its resolution."""
     if spec == "digits":
         return resize_data(read_digits(), resolution)
@@ -68,20 +75,22 @@ def _read(spec: str | Path, resolution: int | None) -> RawData:
                 "dataset-fashion-mnist, or give the folder of its IDX files"
             )
     try:
-        return _read_path(path.expanduser(), str(spec), resolution)
+        return _read_path(path.expanduser(), str(spec), resolution, largest)
     except OSError as error:
         where = error.filename or spec
         raise DataError(f"'{where}' cannot be read: {error.strerror or error}") from None
 
 
-def _read_path(path: Path, spec: str, resolution: int | None) -> RawData:
+def _read_path(
+    path: Path, spec: str, resolution: int | None, largest: int | None
+) -> RawData:
     """Read a file or folder, told apart by what it holds."""
     if path.is_dir():
         if is_idx_folder(path):
             return resize_data(read_idx(path), resolution)
         if is_cifar_folder(path):
             return resize_data(read_cifar(path), resolution)
-        return read_folder(path, resolution)
+        return read_folder(path, resolution or largest)
     if not path.exists():
         raise DataError(
             f"there is no data set '{spec}': use {', '.join(DATA_NAMES)}, or the path of a folder "
