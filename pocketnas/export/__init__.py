@@ -1,1 +1,42 @@
 """From a network to a verified TFLite and ONNX file, through one small NHWC graph."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pocketnas.export.check import Parity
+    from pocketnas.export.evaluate import evaluate_file
+    from pocketnas.export.exporter import Exported, export_network
+    from pocketnas.export.graph import Graph
+    from pocketnas.export.metadata import Metadata, read_metadata
+
+_MODULES = {
+    "Exported": "exporter",
+    "Graph": "graph",
+    "Metadata": "metadata",
+    "Parity": "check",
+    "evaluate_file": "evaluate",
+    "export_network": "exporter",
+    "read_metadata": "metadata",
+}
+
+__all__ = [
+    "Exported",
+    "Graph",
+    "Metadata",
+    "Parity",
+    "evaluate_file",
+    "export_network",
+    "read_metadata",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name's module when the name is first used: torch only where it is needed."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
