@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import sqlite3
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import optuna
 from optuna.exceptions import StorageInternalError
+from optuna.pruners import NopPruner
 from optuna.storages import InMemoryStorage, RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
@@ -50,13 +53,16 @@ def open_study(
     if len(studies) > 1:
         names = ", ".join(study.study_name for study in studies)
         raise RunError(f"'{path}' holds more than one study ({names}): a run has one")
-    study = optuna.create_study(
-        storage=storage,
-        sampler=sampler,
-        pruner=optuna.pruners.NopPruner(),
-        study_name=studies[0].study_name if studies else study_name,
-        directions=directions,
-        load_if_exists=True,
+    if not studies:
+        return optuna.create_study(
+            storage=storage,
+            sampler=sampler,
+            pruner=NopPruner(),
+            study_name=study_name,
+            directions=directions,
+        )
+    study = optuna.load_study(
+        storage=storage, sampler=sampler, pruner=NopPruner(), study_name=studies[0].study_name
     )
     there = [direction.name.lower() for direction in study.directions]
     if there != list(directions):
@@ -95,20 +101,15 @@ class RunStorage(InMemoryStorage):
             try:
                 self._database = RDBStorage(
                     "sqlite:///study.db",  # only names the dialect: `_connect` opens the file
-                    engine_kwargs={"creator": self._connect, "poolclass": QueuePool},
+                    engine_kwargs={"creator": partial(_connect, path), "poolclass": QueuePool},
                 )
             except RuntimeError as error:
                 # What Optuna says of a file that another version of it has written.
                 raise RunError(f"cannot read the study '{path}': {error}") from error
+            # The last connection to close folds the write-ahead log into the file.
+            weakref.finalize(self, self._database.engine.dispose)
             for study in self._database.get_all_studies():
                 self._take_over(study._study_id)
-
-    def _connect(self) -> sqlite3.Connection:
-        """A connection to the file, for whatever its path may contain."""
-        connection = sqlite3.connect(self._path, check_same_thread=False)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        return connection
 
     @contextmanager
     def _file(self) -> Iterator[None]:
@@ -116,9 +117,15 @@ class RunStorage(InMemoryStorage):
         try:
             yield
         except (SQLAlchemyError, StorageInternalError, sqlite3.Error) as error:
+            cause = _cause(error)
+            advice = ""
+            if isinstance(cause, sqlite3.OperationalError):
+                advice = (
+                    "; the trials in it are unharmed: free some space or mend the permissions, "
+                    "then resume"
+                )
             raise RunError(
-                f"cannot read or write the study '{self._path}': {_reason(error)}; what it held "
-                "is unharmed: free some space or mend the permissions, then resume"
+                f"cannot read or write the study '{self._path}': {cause}{advice}"
             ) from error
 
     def _take_over(self, study_id: int) -> None:
@@ -202,10 +209,13 @@ class RunStorage(InMemoryStorage):
             self.get_trial(trial_id).datetime_complete = finished.datetime_complete
             return changed
 
-    def close(self) -> None:
-        """Close the file, which also folds its write-ahead log into it."""
-        self._database.remove_session()
-        self._database.engine.dispose()
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """A connection to the file, for whatever its path may contain."""
+    connection = sqlite3.connect(path, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    return connection
 
 
 def _finished(
@@ -219,8 +229,8 @@ def _finished(
     return finished
 
 
-def _reason(error: Exception) -> str:
+def _cause(error: BaseException) -> BaseException:
     """What SQLite itself said, without the statement and parameters around it."""
-    while error.__cause__ is not None and isinstance(error.__cause__, Exception):
+    while error.__cause__ is not None:
         error = error.__cause__
-    return str(error)
+    return error
