@@ -1,0 +1,153 @@
+"""The child process in which `HostDevice` times models; a runtime that crashes crashes only this.
+
+Run as `python -m pocketnas.devices.host_worker PARENT_PID REPLY_FD`. One JSON object a line comes
+in on standard input, and one answer to each goes out on REPLY_FD: what runtimes and libraries
+print goes to standard output and error, and is never taken for an answer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import hashlib
+import json
+import os
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pocketnas.devices.runtimes import LoadedModel, UnloadableModel, load_model
+
+_PR_SET_PDEATHSIG = 1
+# An inference counts as interrupted when its thread was off the CPU for longer than this: shorter
+# ones, such as the kernel's own chores, are lost within the interval that is aimed at.
+_INTERRUPTED_FRACTION = 0.02
+_INTERRUPTED_LEAST_NS = 5_000
+
+
+class Worker:
+    """Answers the parent's requests: load, warm_up, round, unload."""
+
+    def __init__(self) -> None:
+        self._model: LoadedModel | None = None
+        self._usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+        # Where the clock of a thread's CPU time is coarse, or the runtime's threads do the work,
+        # nothing is known of interruptions.
+        self._sees_interruptions = False
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do one request and return its answer."""
+        handlers: dict[str, Callable[..., dict[str, Any]]] = {
+            "load": self._load,
+            "warm_up": self._warm_up,
+            "round": self._round,
+            "unload": self._unload,
+        }
+        arguments = dict(request)
+        return handlers[arguments.pop("do")](**arguments)
+
+    def _load(
+        self, path: str, runtime: str, threads: int, cpus: list[int] | None
+    ) -> dict[str, Any]:
+        """Pin, then load: the runtime's own threads inherit the CPUs of their starter."""
+        self._unload()
+        pinned = None
+        if hasattr(os, "sched_setaffinity"):
+            try:
+                os.sched_setaffinity(0, cpus if cpus is not None else self._usable)
+            except OSError as error:
+                return {"refused": f"CPUs {cpus} cannot be pinned to: {error.strerror}"}
+            pinned = None if cpus is None else sorted(os.sched_getaffinity(0))
+        try:
+            with open(path, "rb") as file:
+                content = file.read()
+            self._model = load_model(runtime, content, threads)
+        except OSError as error:
+            return {"refused": f"it cannot be read: {error.strerror}"}
+        except UnloadableModel as error:
+            return {"refused": f"it is not a model that {runtime} can run: {error}"}
+        resolution_s = time.get_clock_info("thread_time").resolution
+        self._sees_interruptions = threads == 1 and resolution_s <= 1e-6
+        return {
+            "runtime_version": self._model.version,
+            "precision": self._model.precision,
+            "model_sha256": hashlib.sha256(content).hexdigest(),
+            "cpus": pinned,
+        }
+
+    def _warm_up(self, seconds: float, runs: int) -> dict[str, Any]:
+        """Run untimed until both time and count are reached, or ten times the time is over.
+
+        The answer's `inference_ms` is a rough median of the last half, to size rounds by.
+        """
+        run = self._loaded().run
+        times: list[int] = []
+        started = time.perf_counter_ns()
+        while True:
+            before = time.perf_counter_ns()
+            run()
+            after = time.perf_counter_ns()
+            times.append(after - before)
+            elapsed_s = (after - started) / 1e9
+            if elapsed_s >= 10 * seconds or (elapsed_s >= seconds and len(times) >= runs):
+                break
+        last_half = times[len(times) // 2 :]
+        return {"runs": len(times), "inference_ms": statistics.median(last_half) / 1e6}
+
+    def _round(self, samples: int, every: int) -> dict[str, Any]:
+        """Run `samples * every` inferences and time each `every`-th.
+
+        The untimed ones between spread the samples over the round, and keep caches and clocks as
+        they are in use.
+        """
+        run = self._loaded().run
+        wall, thread_cpu = time.perf_counter_ns, time.thread_time_ns
+        times: list[int] = []
+        interrupted = 0
+        untimed = range(every - 1)
+        for _ in range(samples):
+            for _ in untimed:
+                run()
+            cpu_before = thread_cpu()
+            before = wall()
+            run()
+            after = wall()
+            off_cpu = (after - before) - (thread_cpu() - cpu_before)
+            times.append(after - before)
+            limit = max(_INTERRUPTED_FRACTION * (after - before), _INTERRUPTED_LEAST_NS)
+            interrupted += off_cpu > limit
+        share = interrupted / samples if self._sees_interruptions else None
+        return {"samples_ns": times, "interrupted": share}
+
+    def _unload(self) -> dict[str, Any]:
+        """Drop the model; garbage is collected here only, never inside a timed inference."""
+        self._model = None
+        gc.collect()
+        return {}
+
+    def _loaded(self) -> LoadedModel:
+        assert self._model is not None, "a model is loaded before it is run"
+        return self._model
+
+
+def main(parent_pid: int, reply_fd: int) -> None:
+    """Answer requests until standard input ends, as it does when the parent goes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        # A parent killed in the middle of an inference: do not wait for the inference to end.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent_pid:
+        return
+    gc.disable()
+    worker = Worker()
+    with os.fdopen(reply_fd, "w", encoding="utf-8") as replies:
+        print(json.dumps({"ready": os.getpid()}), file=replies, flush=True)
+        for line in sys.stdin:
+            print(json.dumps(worker.answer(json.loads(line))), file=replies, flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
