@@ -4,6 +4,8 @@ import copy
 import json
 import math
 import pickle
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -393,3 +395,11 @@ def test_a_state_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypa
         mine.save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_example_of_a_plain_optuna_study_runs():
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, root / "examples" / "plain_optuna.py", "25"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "on the front of accuracy and size" in done.stdout
+    assert len(done.stdout.splitlines()) >= 5
