@@ -121,8 +121,8 @@ class RunStorage(InMemoryStorage):
             advice = ""
             if isinstance(cause, sqlite3.OperationalError):
                 advice = (
-                    "; the trials in it are unharmed: free some space or mend the permissions, "
-                    "then resume"
+                    "; the trials in it are unharmed: free some space, mend the permissions or "
+                    "end what else writes there, then resume"
                 )
             raise RunError(
                 f"cannot read or write the study '{self._path}': {cause}{advice}"

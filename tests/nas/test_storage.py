@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import optuna
@@ -210,6 +211,20 @@ def test_a_full_disk_is_a_sentence_and_nothing_is_half_written(tmp_path):
     assert [trial.number for trial in there.trials] == list(range(5))
     assert there.user_attrs == {"target_ms": 75.0}
     assert_sound(path)
+
+
+def test_a_file_that_another_program_holds_is_a_sentence(tmp_path, monkeypatch):
+    path = tmp_path / "study.db"
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **k, timeout=0.1))
+    study = opened(path)
+    trial = study.ask(fixed_distributions=SPACE)
+    with closing(connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(RunError, match=r"database is locked; .* end what else writes there"):
+            study.tell(trial, [0.5, 1.0])
+    study.tell(trial, [0.5, 1.0])
+    assert len(plainly(path).trials) == 1
 
 
 def test_sqlites_own_full_and_read_only_errors_are_sentences(tmp_path, monkeypatch):
