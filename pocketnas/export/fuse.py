@@ -33,11 +33,10 @@ def fuse(graph: Graph) -> Graph:
 
     What comes back has no `Scale` and nothing that is not needed; its result is named `logits`.
     """
-    graph = _needed(graph)
-    for merge in (_fold_scale, _fuse_activation, _drop_flatten):
-        graph = _merged(graph, merge)
-    ops = [_as_depthwise(op) if isinstance(op, Scale) else op for op in graph.ops]
-    return _renamed(replace(graph, ops=tuple(ops)))
+    graph = _merged(_needed(graph), _fold_scale)
+    ops = tuple(_as_depthwise(op) if isinstance(op, Scale) else op for op in graph.ops)
+    graph = _merged(_merged(replace(graph, ops=ops), _fuse_activation), _drop_flatten)
+    return _renamed(graph)
 
 
 def _fold_scale(op: Op, reader: Op) -> Op | None:

@@ -157,6 +157,8 @@ def _tflite_text(content: bytes, name: str) -> str | None:
 
     try:
         model = schema.Model.GetRootAs(content)
+        if model.SubgraphsLength() == 0:
+            raise ValueError("it holds no network")
         for number in range(model.MetadataLength()):
             entry = model.Metadata(number)
             if entry.Name() == KEY.encode():

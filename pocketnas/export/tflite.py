@@ -98,7 +98,7 @@ class _Writer:
         entries = len(self.subgraph.tensors) + len(self.subgraph.operators)
         builder = _AlignedBuilder(data + 1024 * entries + 65536)
         builder.Finish(self.model.Pack(builder), IDENTIFIER)
-        return bytes(builder.Output())
+        return bytes(memoryview(builder.Bytes)[builder.Head() :])
 
     def buffer(self, array: npt.NDArray[Any]) -> int:
         buffer = schema.BufferT()

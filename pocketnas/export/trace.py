@@ -16,13 +16,7 @@ from pocketnas.errors import ExportError
 from pocketnas.export.graph import INPUT_NAME, OUTPUT_NAME, Add, Graph, Mul, Op, Shape
 from pocketnas.export.lower import LOWERINGS, PASSED_OVER, Unsupported
 
-_FUNCTIONS: dict[Any, type[Add] | type[Mul]] = {
-    operator.add: Add,
-    operator.iadd: Add,
-    operator.mul: Mul,
-    operator.imul: Mul,
-}
-_IN_PLACE = (operator.iadd, operator.imul)
+_FUNCTIONS: dict[Any, type[Add] | type[Mul]] = {operator.add: Add, operator.mul: Mul}
 
 
 def trace(network: nn.Module, input_shape: tuple[int, int, int]) -> Graph:
@@ -37,11 +31,11 @@ def trace(network: nn.Module, input_shape: tuple[int, int, int]) -> Graph:
     """
     try:
         nodes = _Tracer().trace(network).nodes
-    # Proxies refuse control flow with the first, len() with the second, and int() with the third.
-    except (fx.proxy.TraceError, RuntimeError, TypeError) as error:
+    # What fx raises for control flow, len(), int(), and modules that are made on the way.
+    except (fx.proxy.TraceError, RuntimeError, TypeError, NameError) as error:
         raise ExportError(
             f"the network cannot be traced: {error}; its forward must only pass images through "
-            "modules, + and *"
+            "its modules, + and *"
         ) from None
     return _Lowering(network, input_shape).run(nodes)
 
@@ -126,7 +120,7 @@ class _Lowering:
                 "(N, H, W, C), which do not match"
             )
         op = kind(inputs=(left, right), output=_value_name(node), shape=shape)
-        self.add(node, op, in_place=node.target in _IN_PLACE)
+        self.add(node, op)
 
     def read(self, node: fx.Node, argument: Any) -> str:
         """The value behind a node's argument."""
@@ -134,7 +128,7 @@ class _Lowering:
             raise ExportError(f"{_place(node)} reads something that is not an image or features")
         return self.values[argument]
 
-    def add(self, node: fx.Node, op: Op, in_place: bool) -> None:
+    def add(self, node: fx.Node, op: Op, in_place: bool = False) -> None:
         """Take an operator in; what it changes in place has its new value from now on."""
         self.ops.append(op)
         self.shapes[op.output] = op.shape
