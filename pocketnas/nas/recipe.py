@@ -37,6 +37,9 @@ class TrainSettings:
             dropout layer is part of it.
         train_images: Learn from so many of the training images only, a stratified and seeded
             choice; None: from all.
+        threads: Of the CPU. More than one gain little at the sizes of a search, and threads that
+            wait for each other on a machine with anything else to do have been seen to train 5 to
+            50 times slower than one. Another number gives other last bits.
     """
 
     epochs: int = 5
@@ -49,10 +52,12 @@ class TrainSettings:
     augment: str = "none"
     dropout: float = 0.0
     train_images: int | None = None
+    threads: int = 1
 
     def __post_init__(self) -> None:
         """Refuse what cannot train."""
-        for name, least in (("epochs", 1), ("batch_size", 2), ("train_images", 2)):
+        least_values = {"epochs": 1, "batch_size": 2, "train_images": 2, "threads": 1}
+        for name, least in least_values.items():
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{name} must be at least {least} but got {value}")

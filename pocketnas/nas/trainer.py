@@ -1,7 +1,6 @@
 """Training a network on data in memory, and reading predictions off it.
 
-The same seed gives the same weights and accuracies bit for bit, on the same machine with the same
-number of threads.
+The same seed and settings give the same weights and accuracies bit for bit on the same machine.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def train(
     """Train a network in place, and measure its accuracy on the validation split.
 
     Afterwards the network is where it was before, in evaluation mode, also when training ends in
-    an error. Torch's own random generators are left as they were.
+    an error. Torch's own random generators and its number of threads are left as they were.
 
     Args:
         network: From (N, C, H, W) normalized images to (N, classes) logits. Its present weights
@@ -83,7 +82,7 @@ def train(
     generator = torch.Generator().manual_seed(seed)
     normalizer = Normalizer(dataset.mean, dataset.std, target)
     batches = Batches(split, normalizer, settings.batch_size, settings.augment, generator)
-    with _placed(network, target), _repeatable(target, seed):
+    with _threads(settings.threads), _placed(network, target), _repeatable(target, seed):
         logs = _epochs(network, batches, settings, on_epoch)
         network.eval()
         logits = predict(network, dataset.validation.images, dataset)
@@ -110,7 +109,7 @@ def predict(
     Args:
         network: From (N, C, H, W) normalized images to (N, classes) logits; left in the mode that
             it was in.
-        images: (N, H, W, C) uint8.
+        images: (N, H, W, C) uint8, at least one.
         dataset: Whose normalization applies.
 
     Returns:
@@ -218,6 +217,17 @@ def _optimizer(network: nn.Module, settings: TrainSettings) -> torch.optim.SGD:
         weight_decay=settings.weight_decay,
         nesterov=settings.momentum > 0,
     )
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Have torch compute with so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager
