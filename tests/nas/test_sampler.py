@@ -325,7 +325,7 @@ def test_it_can_be_pickled_as_optunas_own_samplers_can():
 
 
 def test_a_proposal_of_42_decisions_is_cheap_and_stays_so():
-    """About 2 ms on the build machine; the bound leaves room for a busy one."""
+    """About 2 ms of computing; the least of 30, for a busy machine slows all of them down."""
     space = load_space("mnasnet").distributions()
     assert len(space) == 42
     mine = PPOSampler(reward=reward, seed=0)
@@ -337,10 +337,10 @@ def test_a_proposal_of_42_decisions_is_cheap_and_stays_so():
     trial = study.ask(fixed_distributions=space)._cached_frozen_trial
     seconds = []
     for _ in range(30):
-        begin = time.perf_counter()
+        begin = time.thread_time()
         mine.sample_relative(study, trial, {})
-        seconds.append(time.perf_counter() - begin)
-    assert np.median(seconds) < 0.015
+        seconds.append(time.thread_time() - begin)
+    assert min(seconds) < 0.005
 
 
 def test_a_saved_state_is_plain_safetensors(tmp_path):
