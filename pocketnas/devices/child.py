@@ -37,35 +37,41 @@ class Child:
     """
 
     def __init__(self, module: str) -> None:
-        """Start `python -m module PARENT_PID REPLY_FD` and wait until it is ready.
+        """Start `python -m module REPLY_FD LIFELINE_FD` and wait until it is ready.
+
+        The child writes its answers to the first pipe; the second carries nothing, and ends when
+        this process does.
 
         Raises:
             ChildDied, ChildHung: it did not get ready.
         """
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the child)
         reply_read, reply_write = os.pipe()
+        lifeline_read, lifeline_write = os.pipe()
+        theirs = (reply_write, lifeline_read)
+        ours = (reply_read, lifeline_write)
         try:
             self._process = subprocess.Popen(
                 # -P: a `numpy.py` in the user's folder must not be taken for the library.
-                [sys.executable, "-P", "-m", module, str(os.getpid()), str(reply_write)],
+                [sys.executable, "-P", "-m", module, *map(str, theirs)],
                 stdin=subprocess.PIPE,
                 stdout=self._said,
                 stderr=self._said,
-                pass_fds=(reply_write,),
+                pass_fds=theirs,
                 env=_environment(),
                 start_new_session=True,
             )
         except BaseException:
-            os.close(reply_read)
+            _close(ours)
             self._said.close()
             raise
         finally:
-            os.close(reply_write)
+            _close(theirs)
         self._reply_fd = reply_read
         self._unread = b""
         self._said_before = 0
         # Also runs when the interpreter exits: a child never outlives a tidy parent.
-        self._finalizer = weakref.finalize(self, _stop, self._process, reply_read, self._said)
+        self._finalizer = weakref.finalize(self, _stop, self._process, ours, self._said)
         self._receive(_START_LIMIT_S)
 
     @property
@@ -145,7 +151,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
 
 
-def _stop(process: subprocess.Popen[bytes], reply_fd: int, said: IO[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes], pipes: tuple[int, int], said: IO[bytes]) -> None:
     """Kill and collect a child. It holds nothing that a gentler end could save."""
     process.kill()
     process.wait()
@@ -153,5 +159,10 @@ def _stop(process: subprocess.Popen[bytes], reply_fd: int, said: IO[bytes]) -> N
     # A request that it never read is lost with it.
     with contextlib.suppress(BrokenPipeError):
         process.stdin.close()
-    os.close(reply_fd)
+    _close(pipes)
     said.close()
+
+
+def _close(descriptors: tuple[int, int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -53,10 +53,8 @@ def cpu_model() -> str:
 
 def is_virtual() -> bool | None:
     """Whether a hypervisor runs below; None where that cannot be seen."""
-    text = _read(PROC / "cpuinfo")
-    if text is None or "\nflags" not in text:
-        return None
-    return " hypervisor " in text
+    flags = dict(_fields(_read(PROC / "cpuinfo") or "")).get("flags")
+    return None if flags is None else "hypervisor" in flags.split()
 
 
 def governor(cpu: int) -> str | None:

@@ -130,12 +130,9 @@ class HostDevice:
 
     def _attempt(self, path: Path, settings: MeasureSettings) -> Reading:
         """Load, warm up and time a model once; no failure leaves a child in a half state."""
+        child = self._living_child()
         try:
-            # Started here and not earlier: its time to start is no part of the attempt's limit.
-            if self._child is None or not self._child.alive:
-                self.close()
-                self._child = Child("pocketnas.devices.host_worker")
-            return _Attempt(self._child, path, settings).run(self.describe())
+            return _Attempt(child, path, settings).run(self.describe())
         except ChildDied as error:
             self.close()
             raise DeviceError(
@@ -154,6 +151,18 @@ class HostDevice:
             # Ctrl-C in the middle of a request: the answer to come would be taken for another's.
             self.close()
             raise
+
+    def _living_child(self) -> Child:
+        """The child, started where there is none: its start is no part of an attempt's limit."""
+        if self._child is None or not self._child.alive:
+            self.close()
+            try:
+                self._child = Child("pocketnas.devices.host_worker")
+            except (ChildDied, ChildHung, OSError) as error:
+                raise NoDeviceError(
+                    f"device 'host' cannot start the process that times models: {error}"
+                ) from None
+        return self._child
 
 
 class _Attempt:
@@ -199,7 +208,7 @@ class _Attempt:
         conditions: dict[str, Fact] = {
             "load_average_before": load_average,
             "inferences_per_sample": every,
-            "interrupted_share": settled.interrupted,
+            "interrupted_share": _rounded(settled.interrupted),
             "effective_rounds": round(settled.interval.effective_rounds, 1),
             "complaint": settled.complaint,
         }
@@ -273,4 +282,8 @@ def _stolen_share(before: tuple[int, int] | None, after: tuple[int, int] | None)
     """The share of a CPU's time that a hypervisor gave to others between two looks."""
     if before is None or after is None or after[1] == before[1]:
         return None
-    return (after[0] - before[0]) / (after[1] - before[1])
+    return _rounded((after[0] - before[0]) / (after[1] - before[1]))
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)

@@ -1,13 +1,13 @@
 """The child process in which `HostDevice` times models; a runtime that crashes crashes only this.
 
-Run as `python -m pocketnas.devices.host_worker PARENT_PID REPLY_FD`. One JSON object a line comes
+Run as `python -m pocketnas.devices.host_worker REPLY_FD LIFELINE_FD`. One JSON object a line comes
 in on standard input, and one answer to each goes out on REPLY_FD: what runtimes and libraries
 print goes to standard output and error, and is never taken for an answer.
 """
 
 from __future__ import annotations
 
-import ctypes
+import fcntl
 import gc
 import hashlib
 import json
@@ -21,7 +21,6 @@ from typing import Any
 
 from pocketnas.devices.runtimes import LoadedModel, UnloadableModel, load_model
 
-_PR_SET_PDEATHSIG = 1
 # An inference counts as interrupted when its thread was off the CPU for longer than this: shorter
 # ones, such as the kernel's own chores, are lost within the interval that is aimed at.
 _INTERRUPTED_FRACTION = 0.02
@@ -133,14 +132,10 @@ class Worker:
         return self._model
 
 
-def main(parent_pid: int, reply_fd: int) -> None:
+def main(reply_fd: int, lifeline_fd: int) -> None:
     """Answer requests until standard input ends, as it does when the parent goes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        # A parent killed in the middle of an inference: do not wait for the inference to end.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent_pid:
-        return
+    _die_with(lifeline_fd)
     gc.disable()
     worker = Worker()
     with os.fdopen(reply_fd, "w", encoding="utf-8") as replies:
@@ -149,5 +144,18 @@ def main(parent_pid: int, reply_fd: int) -> None:
             print(json.dumps(worker.answer(json.loads(line))), file=replies, flush=True)
 
 
+def _die_with(lifeline_fd: int) -> None:
+    """Have the kernel end this process when the parent's end of the pipe closes.
+
+    The parent can be killed while an inference runs that takes long, or for ever, and lets no
+    Python code run. Nothing is ever written to this pipe, so the first and only SIGIO is that of
+    its end; and SIGIO, unhandled, is deadly. (Linux's death signal would do the same, but it also
+    comes when merely the thread ends that started this process.)
+    """
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(lifeline_fd, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline_fd, fcntl.F_SETFL, os.O_ASYNC)
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(reply_fd=int(sys.argv[1]), lifeline_fd=int(sys.argv[2]))

@@ -58,8 +58,8 @@ def settle(
     """Run rounds until the interval of the median is narrow enough, or the time is up.
 
     Looking again after every round stops somewhat too soon, as every sequential rule does: with
-    independent rounds the interval still holds the median in 97 % of cases, with rounds that
-    resemble their neighbours (correlation 0.5) in about 89 % (`tests/devices/test_statistics.py`).
+    independent rounds the interval still holds the median in 95 % of cases, with rounds that
+    resemble their neighbours (correlation 0.5) in 90 % (`tests/devices/test_statistics.py`).
 
     Args:
         run_round: times one round; all rounds are of one length.
