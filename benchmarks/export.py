@@ -2,9 +2,9 @@
 
     python benchmarks/export.py [ARCH] [--resolution 224] [--classes 1000] [--rounds 15]
 
-Everything runs on one thread, and what is compared takes turns, so that a busy machine slows both
-alike. Where the package litert-torch can be imported, our TFLite file is timed against the one
-that it makes of the same network, and checked to give the same logits.
+Everything runs on one thread, whose CPU time is taken, and what is compared takes turns: other
+programs on the machine disturb that least. Where the package litert-torch can be imported, our
+TFLite file is timed against the one that it makes of the same network, and its logits are compared.
 """
 
 from __future__ import annotations
@@ -107,8 +107,9 @@ def time_inference(
         for interpreter in interpreters.values()
     ]
     samples: dict[str, list[float]] = {name: [] for name in interpreters}
-    for _ in range(rounds):
-        for name, interpreter in interpreters.items():
+    for number in range(rounds):
+        # Each is the first in every other round.
+        for name, interpreter in sorted(interpreters.items(), reverse=number % 2 == 1):
             times = [timed(interpreter.invoke) for _ in range(RUNS_PER_ROUND)]
             samples[name].append(1000 * statistics.median(times))
     print(f"\n{'TFLite file':<14} {'median ms':>10} {'best ms':>9} {'operators':>10}  transposes")
@@ -138,9 +139,10 @@ def loaded(content: bytes, image: np.ndarray) -> Interpreter:
 
 
 def timed(step: Callable[[], object]) -> float:
-    started = time.perf_counter()
+    """CPU time of this thread, in seconds."""
+    started = time.thread_time()
     step()
-    return time.perf_counter() - started
+    return time.thread_time() - started
 
 
 if __name__ == "__main__":
