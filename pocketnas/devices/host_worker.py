@@ -8,6 +8,7 @@ print goes to standard output and error, and is never taken for an answer.
 from __future__ import annotations
 
 import fcntl
+import functools
 import gc
 import hashlib
 import json
@@ -27,11 +28,16 @@ _INTERRUPTED_FRACTION = 0.02
 _INTERRUPTED_LEAST_NS = 5_000
 
 
+# Untimed inferences at the start of a round; the first after a load also makes its buffers.
+_ROUND_WARM_UP_S = 0.02
+
+
 class Worker:
     """Answers the parent's requests: load, warm_up, round, unload."""
 
     def __init__(self) -> None:
         self._model: LoadedModel | None = None
+        self._load_again: Callable[[], LoadedModel] | None = None
         self._usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
         # Where the clock of a thread's CPU time is coarse, or the runtime's threads do the work,
         # nothing is known of interruptions.
@@ -63,7 +69,8 @@ class Worker:
         try:
             with open(path, "rb") as file:
                 content = file.read()
-            self._model = load_model(runtime, content, threads)
+            self._load_again = functools.partial(load_model, runtime, content, threads)
+            self._model = self._load_again()
         except OSError as error:
             return {"refused": f"it cannot be read: {error.strerror}"}
         except UnloadableModel as error:
@@ -82,7 +89,8 @@ class Worker:
 
         The answer's `inference_ms` is a rough median of the last half, to size rounds by.
         """
-        run = self._loaded().run
+        assert self._model is not None, "a model is loaded before it is run"
+        run = self._model.run
         times: list[int] = []
         started = time.perf_counter_ns()
         while True:
@@ -97,12 +105,17 @@ class Worker:
         return {"runs": len(times), "inference_ms": statistics.median(last_half) / 1e6}
 
     def _round(self, samples: int, every: int) -> dict[str, Any]:
-        """Run `samples * every` inferences and time each `every`-th.
+        """Load anew, run `samples * every` inferences, and time each `every`-th.
 
-        The untimed ones between spread the samples over the round, and keep caches and clocks as
-        they are in use.
+        Where a load happens to put its buffers can move a latency by more than the interval of
+        many inferences of one load, so that every round has a load of its own. The untimed
+        inferences spread the samples over the round, and keep caches and clocks as they are in
+        use.
         """
-        run = self._loaded().run
+        assert self._load_again is not None, "a model is loaded before it is timed"
+        self._model = self._load_again()
+        self._warm_up(_ROUND_WARM_UP_S, 1)
+        run = self._model.run
         wall, thread_cpu = time.perf_counter_ns, time.thread_time_ns
         times: list[int] = []
         interrupted = 0
@@ -123,13 +136,9 @@ class Worker:
 
     def _unload(self) -> dict[str, Any]:
         """Drop the model; garbage is collected here only, never inside a timed inference."""
-        self._model = None
+        self._model = self._load_again = None
         gc.collect()
         return {}
-
-    def _loaded(self) -> LoadedModel:
-        assert self._model is not None, "a model is loaded before it is run"
-        return self._model
 
 
 def main(reply_fd: int, lifeline_fd: int) -> None:

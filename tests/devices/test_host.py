@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from pocketnas.devices import HostDevice, MeasureSettings, Reading
+from pocketnas.devices import HostDevice, MeasureSettings, Reading, host_worker
 from pocketnas.devices.cpu import usable_cpus
+from pocketnas.devices.runtimes import LoadedModel, load_model
 from pocketnas.errors import DeviceError, NoDeviceError, UsageError
 from tests.conftest import require
 from tests.devices.models import (
@@ -108,6 +109,26 @@ def test_the_model_runs_on_the_pinned_core_and_on_no_other(models: Path) -> None
     for number in usable_cpus():
         seen = _cpus_while_measuring(models / "small.tflite", replace(LONG, cpus=(number,)))
         assert seen == {number}
+
+
+def test_every_round_is_timed_on_a_load_of_its_own(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a load puts its buffers moves the latency: it belongs into the interval."""
+    loads = []
+
+    def count(runtime: str, content: bytes, threads: int) -> LoadedModel:
+        loads.append(runtime)
+        return load_model(runtime, content, threads)
+
+    monkeypatch.setattr(host_worker, "load_model", count)
+    worker = host_worker.Worker()
+    path = str(models / "small.tflite")
+    worker.answer({"do": "load", "path": path, "runtime": "litert", "threads": 1, "cpus": None})
+    for _ in range(3):
+        answer = worker.answer({"do": "round", "samples": 7, "every": 2})
+        assert len(answer["samples_ns"]) == 7
+    assert len(loads) == 1 + 3
 
 
 def test_two_threads_run_on_the_two_pinned_cores(host: HostDevice, models: Path) -> None:
