@@ -94,3 +94,10 @@ def output() -> Console:
     from rich.console import Console
 
     return Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+
+
+def quiet_optuna() -> None:
+    """Keep Optuna's own notes off the screen; what matters of them the commands say themselves."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pocketnas.cli.options import device_options, json_option, print_json
+from pocketnas.cli.options import device_options, json_option, print_json, quiet_optuna
 from pocketnas.errors import UsageError
 from pocketnas.nas.recipe import AUGMENTATIONS, TrainSettings
 
@@ -136,6 +136,7 @@ def search(context: click.Context, /, as_json: bool, **options: Any) -> None:
     from pocketnas.cli.progress import SearchProgress
     from pocketnas.reports.summary import read_run
 
+    quiet_optuna()
     given = {
         name
         for name in options

@@ -23,12 +23,15 @@ from pocketnas.nas.recipe import EpochLog, TrainingDiverged
 from pocketnas.nas.reward import Reward
 from pocketnas.nas.run import Run
 from pocketnas.nas.trainer import train
-from pocketnas.searchspace import Arch, arch_to_dict, build_network, candidate_key
+from pocketnas.searchspace import Arch, arch_to_dict, build_network, candidate_key, count
 
 if TYPE_CHECKING:
     from pocketnas.searchspace.network import Network
 
 MODEL_FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
+# Below so many multiply-adds a step a second thread gains nothing, and costs a factor of ten where
+# other work wants the core (benchmarks/training.py).
+SMALL_STEP_MADDS = 50_000_000
 OnStage = Callable[[str, str], None]
 
 
@@ -158,7 +161,11 @@ class Evaluator:
         def on_epoch(log: EpochLog) -> None:
             on_stage("train", f"epoch {log.epoch}/{epochs}")
 
-        result = train(network, self.dataset, self.run.config.proxy, seed=seed, on_epoch=on_epoch)
+        cost = count(arch, self.dataset.input_shape, self.dataset.classes)
+        with _threads_for(cost.madds * self.run.config.proxy.batch_size):
+            result = train(
+                network, self.dataset, self.run.config.proxy, seed=seed, on_epoch=on_epoch
+            )
         folder = self.run.candidate(key)
         save_weights(network, folder / "weights.safetensors")
         write_json(folder / "training.json", result.to_dict())
@@ -210,6 +217,18 @@ def save_weights(network: torch.nn.Module, path: Path) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _threads_for(madds_per_step: int) -> Iterator[None]:
+    """One torch thread for small steps: several would mostly wait for each other."""
+    threads = torch.get_num_threads()
+    if madds_per_step < SMALL_STEP_MADDS:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 @contextmanager

@@ -44,7 +44,7 @@ class TrainSettings:
 
     epochs: int = 5
     batch_size: int = 32
-    learning_rate: float = 0.1
+    learning_rate: float = 0.05
     momentum: float = 0.9
     weight_decay: float = 1e-4
     warmup_epochs: float = 0.5

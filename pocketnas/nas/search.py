@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from pocketnas.devices import Device, open_device
@@ -98,6 +99,7 @@ def search(config: SearchConfig, out: Path | None = None, on_event: OnEvent | No
         RunError: the folder is taken, in use, or cannot be written.
     """
     space = load_space(config.space)
+    _make_sampler(config)  # refuses an unknown name before a run is made
     dataset = load_run_data(config, space)
     with open_device(config.device) as device:
         device.check(config.runtime, config.threads)
@@ -145,9 +147,7 @@ class _Search:
         self.dataset = dataset
         self.evaluator = Evaluator(run, dataset, device)
         self.emit: OnEvent = on_event or (lambda event: None)
-        self.sampler = make_sampler(
-            run.config.sampler, seed=run.config.seed, reward=_reward_of_trial
-        )
+        self.sampler = _make_sampler(run.config)
         advice = f"free some space or mend the permissions, then run --resume {run.folder}"
         with writing(run.folder, advice):
             self.study = open_study(
@@ -157,6 +157,7 @@ class _Search:
                 study_name=run.folder.name,
             )
         self.advice = advice
+        self.updates_saved = 0
 
     def go(self) -> None:
         """Evaluate candidates until the run has all its trials."""
@@ -196,6 +197,8 @@ class _Search:
                         f"stopped after {failures} failures in a row, the last: {done.reason}; "
                         f"when the device is well, run --resume {self.run.folder}"
                     )
+            if isinstance(self.sampler, PPOSampler):
+                self._save_controller(self.sampler)
 
     def _trial(
         self,
@@ -249,9 +252,14 @@ class _Search:
         if state == TrialState.COMPLETE:
             values = [attributes["accuracy"], attributes["latency_ms"]]
         frozen = self.study.tell(trial, values, state=state)
-        if isinstance(self.sampler, PPOSampler):
-            self.sampler.save(self.run.controller_path)
+        # Trials told since the last update need no saving: `recover` takes them from the study.
+        if isinstance(self.sampler, PPOSampler) and self.sampler.updates > self.updates_saved:
+            self._save_controller(self.sampler)
         return frozen
+
+    def _save_controller(self, sampler: PPOSampler) -> None:
+        sampler.save(self.run.controller_path)
+        self.updates_saved = sampler.updates
 
     def _on_stage(self, trial: int, arch: Arch) -> Callable[[str, str], None]:
         return lambda stage, detail: self.emit(Stage(trial, arch, stage, detail))
@@ -307,6 +315,7 @@ class _Search:
             if self.run.controller_path.exists():
                 self.sampler.load(self.run.controller_path)
             self.sampler.recover(self.study)
+            self._save_controller(self.sampler)
 
     def _reward(self) -> tuple[Reward, bool]:
         """The reward of this run, and whether its target was measured here.
@@ -330,6 +339,11 @@ class _Search:
         )
         self.study.set_user_attr("reward", {"alpha": reward.alpha, "beta": reward.beta})
         return reward, config.target_ms is None
+
+
+def _make_sampler(config: SearchConfig) -> BaseSampler:
+    """The run's sampler, which knows nothing yet."""
+    return make_sampler(config.sampler, seed=config.seed, reward=_reward_of_trial)
 
 
 def _reward_of_trial(trial: FrozenTrial) -> float | None:

@@ -89,21 +89,14 @@ def read_run(folder: Path) -> RunSummary:
     Raises:
         RunError: there is no run, or its study cannot be read.
     """
-    import optuna
     from optuna.trial import TrialState
-    from sqlalchemy.exc import SQLAlchemyError
+
+    from pocketnas.nas.storage import read_study
 
     config = SearchConfig.load(folder / "config.toml")
-    path = folder / "study.db"
-    if not path.exists():
+    if not (folder / "study.db").exists():
         raise RunError(f"'{folder}' has no study yet: its search has not begun")
-    try:
-        storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
-        study = optuna.load_study(study_name=None, storage=storage)
-    except (SQLAlchemyError, KeyError, ValueError, RuntimeError) as error:
-        raise RunError(f"'{path}' cannot be read as a study: {error}") from error
-    trials = study.get_trials(deepcopy=False)
-    attributes = study.user_attrs
+    attributes, trials = read_study(folder / "study.db")
     complete = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     return RunSummary(
         folder=folder,

@@ -81,9 +81,7 @@ def _read(spec: str | Path, resolution: int | None, largest: int | None) -> RawD
         raise DataError(f"'{where}' cannot be read: {error.strerror or error}") from None
 
 
-def _read_path(
-    path: Path, spec: str, resolution: int | None, largest: int | None
-) -> RawData:
+def _read_path(path: Path, spec: str, resolution: int | None, largest: int | None) -> RawData:
     """Read a file or folder, told apart by what it holds."""
     if path.is_dir():
         if is_idx_folder(path):
