@@ -4,7 +4,7 @@
 
 Everything runs on one thread, whose CPU time is taken, and what is compared takes turns: other
 programs on the machine disturb that least. Where the package litert-torch can be imported, our
-TFLite file is timed against the one that it makes of the same network, and its logits are compared.
+TFLite file is timed against the one that it makes of the same network.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ def test_the_python_example_runs_and_prints_what_it_says(tmp_path: Path) -> None
 
 
 def test_the_table_of_modules_is_whole() -> None:
-    rows = re.findall(r"^\| (`\w+`.*?) \|.*\|$", DOCS[DOCS.index("| module |") :], re.MULTILINE)
+    table = DOCS[DOCS.index("| module |") : DOCS.index("Modules may be nested")]
+    rows = re.findall(r"^\| (`\w+`.*?) \|.*\|$", table, re.MULTILINE)
     named = re.findall(r"`(\w+)`", " ".join(rows))
     assert sorted(named) == sorted(kind.__name__ for kind in (*LOWERINGS, *PASSED_OVER))
 
