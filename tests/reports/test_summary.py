@@ -23,9 +23,9 @@ def model(trial: int, accuracy: float, latency_ms: float) -> Model:
     )
 
 
-MODELS = st.lists(
-    st.tuples(st.integers(0, 4), st.integers(1, 5)), min_size=1, max_size=30
-).map(lambda pairs: [model(i, a / 4, float(t)) for i, (a, t) in enumerate(pairs)])
+MODELS = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 5)), min_size=1, max_size=30).map(
+    lambda pairs: [model(i, a / 4, float(t)) for i, (a, t) in enumerate(pairs)]
+)
 
 
 @given(MODELS)
@@ -39,9 +39,7 @@ def test_front_is_exactly_what_nothing_dominates(models: list[Model]) -> None:
 
     front = pareto_front(models)
     points = {(m.accuracy, m.latency_ms) for m in models}
-    best = {
-        (m.accuracy, m.latency_ms) for m in models if not any(dominates(o, m) for o in models)
-    }
+    best = {(m.accuracy, m.latency_ms) for m in models if not any(dominates(o, m) for o in models)}
     assert {(m.accuracy, m.latency_ms) for m in front} == best <= points
     assert len(front) == len(best)
     assert list(front) == sorted(front, key=lambda m: m.latency_ms)
