@@ -1,7 +1,7 @@
 """Batches from a split that lies in memory: picked, augmented and normalized as tensors.
 
-At the sizes of a search this beats a `DataLoader`, whose workers cost more than the images do
-(`benchmarks/training.py`).
+At the sizes of a search a `DataLoader` has nothing to gain, and its workers cost CPU time of their
+own (`benchmarks/training.py`).
 """
 
 from __future__ import annotations

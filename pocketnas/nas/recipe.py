@@ -37,9 +37,9 @@ class TrainSettings:
             dropout layer is part of it.
         train_images: Learn from so many of the training images only, a stratified and seeded
             choice; None: from all.
-        threads: Of the CPU. More than one gain little at the sizes of a search, and threads that
-            wait for each other on a machine with anything else to do have been seen to train 5 to
-            50 times slower than one. Another number gives other last bits.
+        threads: Of the CPU. On a machine with other work, two threads that wait for each other
+            have been seen to train 2 to 50 times slower than one. Another number gives other
+            last bits.
     """
 
     epochs: int = 5
