@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: search test lint format clean
 
 search: $(VENV)/.installed
-	$(BIN)/pocketnas search --space mnasnet-mini --data digits --device host --trials 30 --seed 0
+	$(BIN)/pocketnas search --space mnasnet-mini --data digits --device host --trials 24 --seed 0
 
 test: $(VENV)/.installed-test lint
 	$(BIN)/pytest

@@ -69,10 +69,14 @@ def export_run(folder: Path, out: Path, on_bundle: OnBundle | None = None) -> li
     ):
         out.mkdir(parents=True, exist_ok=True)
         task = _Task(summary, dataset, device)
-        for model in summary.front:
-            bundles.append(_bundle(task, model, out))
-            if on_bundle:
-                on_bundle(bundles[-1])
+        try:
+            for model in summary.front:
+                bundles.append(_bundle(task, model, out))
+                if on_bundle:
+                    on_bundle(bundles[-1])
+        finally:
+            if not bundles:
+                out.rmdir()
     return bundles
 
 
@@ -132,6 +136,20 @@ def load_weights(network: nn.Module, path: Path) -> None:
 
 def _bundle(task: _Task, model: Model, out: Path) -> Path:
     """Write one model's bundle under a temporary name, then give it the name of its claims."""
+    folder = out / f".{model.key}.partial"
+    folder.mkdir()
+    try:
+        name = _fill(folder, task, model)
+        target = _free_name(out, name)
+        folder.rename(target)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return target
+
+
+def _fill(folder: Path, task: _Task, model: Model) -> str:
+    """Write all of a bundle's files, and return the name that says what they claim."""
     from pocketnas.export import evaluate_file, export_network
     from pocketnas.nas.evaluate import fresh_network
     from pocketnas.searchspace import arch_to_dict, parse_arch
@@ -148,8 +166,6 @@ def _bundle(task: _Task, model: Model, out: Path) -> Path:
         labels=dataset.labels,
         normalization=(dataset.mean, dataset.std),
     )
-    folder = out / f".{model.key}.partial"
-    folder.mkdir(exist_ok=True)
     tflite, onnx = exported.write(folder)
     accuracy = {path.name: evaluate_file(path, dataset) for path in (tflite, onnx)}
     timed = tflite if config.runtime == "litert" else onnx
@@ -197,9 +213,7 @@ def _bundle(task: _Task, model: Model, out: Path) -> Path:
         epochs=config.proxy.epochs,
     )
     write_atomic(folder / "README.md", card(claims))
-    target = _free_name(out, name)
-    folder.rename(target)
-    return target
+    return name
 
 
 def bundle_name(config: SearchConfig, reading: Reading, accuracy: float) -> str:

@@ -135,6 +135,7 @@ def search(context: click.Context, /, as_json: bool, **options: Any) -> None:
     from pocketnas.cli.front import print_front
     from pocketnas.cli.progress import SearchProgress
     from pocketnas.reports.summary import read_run
+    from pocketnas.reports.tables import write_front
 
     quiet_optuna()
     given = {
@@ -162,6 +163,7 @@ def search(context: click.Context, /, as_json: bool, **options: Any) -> None:
             )
         raise
     summary = read_run(folder)
+    write_front(summary)
     if as_json:
         print_json(summary.to_dict())
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pocketnas.files import write_atomic, write_json, writing
 from pocketnas.reports.summary import Model, RunSummary, model_to_dict
 
 if TYPE_CHECKING:
@@ -89,6 +90,19 @@ def to_csv(models: tuple[Model, ...]) -> str:
         "arch",
     ]
     return str(pandas.DataFrame(rows, columns=columns).to_csv(index=False))
+
+
+def write_front(summary: RunSummary) -> None:
+    """Write `front.json` and `front.csv` into the run folder.
+
+    Raises:
+        RunError: they cannot be written.
+    """
+    with writing(
+        summary.folder, "free some space; `pocketnas front` shows the front all the same"
+    ):
+        write_json(summary.folder / "front.json", summary.to_dict())
+        write_atomic(summary.folder / "front.csv", to_csv(summary.front))
 
 
 def interval(ci95_ms: tuple[float, float]) -> str:
