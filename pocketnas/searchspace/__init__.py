@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pocketnas.searchspace.choices import BlockChoices, Decision
     from pocketnas.searchspace.cost import BlockCost, Cost, count
     from pocketnas.searchspace.network import Network, build_network
+    from pocketnas.searchspace.ops import Conv, Op, register_op
     from pocketnas.searchspace.published import PUBLISHED
     from pocketnas.searchspace.resolve import resolve_arch
     from pocketnas.searchspace.space import SearchSpace
@@ -31,10 +32,12 @@ _MODULES = {
     "Block": "blocks",
     "BlockChoices": "choices",
     "BlockCost": "cost",
+    "Conv": "ops",
     "Cost": "cost",
     "Decision": "choices",
     "Head": "arch",
     "Network": "network",
+    "Op": "ops",
     "PUBLISHED": "published",
     "SearchSpace": "space",
     "Stem": "arch",
@@ -47,6 +50,7 @@ _MODULES = {
     "load_space": "toml_space",
     "parse_arch": "arch",
     "parse_block": "blocks",
+    "register_op": "ops",
     "resolve_arch": "resolve",
     "space_from_dict": "toml_space",
 }
@@ -58,10 +62,12 @@ __all__ = [
     "Block",
     "BlockChoices",
     "BlockCost",
+    "Conv",
     "Cost",
     "Decision",
     "Head",
     "Network",
+    "Op",
     "SearchSpace",
     "Stem",
     "arch_from_dict",
@@ -73,6 +79,7 @@ __all__ = [
     "load_space",
     "parse_arch",
     "parse_block",
+    "register_op",
     "resolve_arch",
     "space_from_dict",
 ]

@@ -13,9 +13,7 @@ from pocketnas.searchspace.notation import (
     shown,
     write_ratio,
 )
-
-OPS = ("cn", "ds", "ir")
-"""Convolution; depthwise separable convolution; inverted residual."""
+from pocketnas.searchspace.ops import find_op, op_names
 
 MAX_REPEATS = 64
 MAX_KERNEL = 15
@@ -34,13 +32,14 @@ class Block:
     The first layer has the stride and changes the number of channels; the others have stride 1.
 
     Attributes:
-        op: `cn` (k x k convolution), `ds` (depthwise k x k, then a linear 1 x 1) or `ir` (inverted
-            residual: 1 x 1 that expands, depthwise k x k, linear 1 x 1; MobileNetV2, section 3).
-            An `ir` always has its expanding convolution, also at expansion 1.
+        op: `cn` (k x k convolution), `ds` (depthwise k x k, then a linear 1 x 1), `ir` (inverted
+            residual: 1 x 1 that expands, depthwise k x k, linear 1 x 1; MobileNetV2, section 3),
+            or another that was registered. An `ir` always has its expanding convolution, also at
+            expansion 1.
         repeats: Number of layers.
         kernel: Odd width of the square kernel.
         stride: Stride of the first layer, 1 or 2.
-        expansion: Hidden channels over input channels of an `ir`; 1 for the other ops.
+        expansion: Hidden channels over input channels; 1 for ops that do not expand.
         channels: Output channels of each layer.
         se: Squeeze-and-excitation ratio, of the layer's input channels (MnasNet, section 4);
             0 for none.
@@ -63,7 +62,7 @@ class Block:
     activation: str = "relu"
 
     def __post_init__(self) -> None:
-        require_choice("op", self.op, OPS)
+        require_choice("op", self.op, op_names())
         require_int("repeats", self.repeats, MAX_REPEATS)
         require_int("kernel", self.kernel, MAX_KERNEL)
         require_int("stride", self.stride, MAX_STRIDE)
@@ -71,7 +70,7 @@ class Block:
         require_int("channels", self.channels, MAX_CHANNELS)
         if self.kernel % 2 == 0:
             raise ArchError(f"a kernel must be odd but got {self.kernel}: use 3, 5 or 7")
-        if self.op != "ir" and self.expansion != 1:
+        if self.expansion != 1 and not find_op(self.op).expands:
             raise ArchError(
                 f"op '{self.op}' does not expand, so its expansion must be 1 "
                 f"but got {self.expansion}: use op 'ir' to expand"
@@ -92,8 +91,8 @@ def parse_block(text: str) -> Block:
     """Read a block string; tokens may come in any order after the op.
 
     Args:
-        text: For example `ds_r1_k3_s1_e1_c16_noskip`. The `e1` of `cn` and `ds` may be left out,
-            and so may everything that has its default value.
+        text: For example `ds_r1_k3_s1_e1_c16_noskip`. The `e1` of ops that do not expand may
+            be left out, and so may everything that has its default value.
 
     Raises:
         ArchError: A token is unknown, repeated, missing or out of range; the error names it.
@@ -101,13 +100,14 @@ def parse_block(text: str) -> Block:
     if not isinstance(text, str):
         raise ArchError(f"a block string must be text but got {shown(text)}")
     op = text.split("_", 1)[0]
-    if op not in OPS:
+    names = op_names()
+    if op not in names:
         raise ArchError(
             f"block string {shown(text)} starts with an unknown op {shown(op)}: "
-            f"use {', '.join(OPS[:-1])} or {OPS[-1]}"
+            f"use {', '.join(names[:-1])} or {names[-1]}"
         )
     fields = read_tokens(text, _FIELDS)
-    if op != "ir":
+    if not find_op(op).expands:
         fields.setdefault("expansion", 1)
     require_fields(text, fields, ("repeats", "kernel", "stride", "expansion", "channels"))
     try:
@@ -121,7 +121,8 @@ def format_block(block: Block) -> str:
 
     The expansion is written for `ds` and `ir` (as the published strings have it), not for `cn`.
     """
-    expansion = "" if block.op == "cn" else f"_e{block.expansion}"
+    op = find_op(block.op)
+    expansion = f"_e{block.expansion}" if op.expands or op.writes_e1 else ""
     text = (
         f"{block.op}_r{block.repeats}_k{block.kernel}_s{block.stride}{expansion}_c{block.channels}"
     )

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from pocketnas.errors import ArchError, SpaceError
 from pocketnas.searchspace.blocks import Block
 from pocketnas.searchspace.notation import shown
+from pocketnas.searchspace.ops import find_op, ops
 from pocketnas.searchspace.published import round_channels
 
 Choice: TypeAlias = str | int | float
@@ -19,6 +20,7 @@ FIELDS = ("op", "kernel", "se", "skip", "filters", "layers")
 
 MAX_CHOICES = 64
 MAX_FACTOR = 64
+_OP = re.compile(r"([a-z]+)([1-9][0-9]?)?")
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class BlockChoices:
     """The choices that one block has; the defaults are MnasNet's.
 
     Attributes:
-        op: `conv`, `ds`, or `ir` with its expansion, such as `ir6`.
+        op: `conv`, `ds`, `ir` with its expansion, such as `ir6`, or a registered op's.
         kernel: Widths of the square kernel.
         se: Squeeze-and-excitation ratios.
         skip: `none`, `identity`, `pool`.
@@ -124,20 +126,18 @@ def parse_op(op: object) -> tuple[str, int]:
     Raises:
         ArchError: There is no such choice.
     """
-    if op == "conv":
-        return "cn", 1
-    if op == "ds":
-        return "ds", 1
-    if isinstance(op, str) and (match := re.fullmatch(r"ir([1-9][0-9]?)", op)):
-        return "ir", int(match[1])
-    raise ArchError(
-        "ops are 'conv', 'ds' and inverted residuals with their expansion, such as 'ir6'"
-    )
+    if isinstance(op, str) and (match := _OP.fullmatch(op)):
+        for known in ops():
+            if known.choice == match[1] and known.expands == bool(match[2]):
+                return known.name, int(match[2] or 1)
+    known_ops = ", ".join(f"{known.choice}N" if known.expands else known.choice for known in ops())
+    raise ArchError(f"ops are {known_ops}, where N is an expansion, as in 'ir6'")
 
 
 def format_op(block: Block) -> str:
     """The choice that a block's op and expansion stand for."""
-    return {"cn": "conv", "ds": "ds", "ir": f"ir{block.expansion}"}[block.op]
+    op = find_op(block.op)
+    return f"{op.choice}{block.expansion}" if op.expands else op.choice
 
 
 def listed(choices: Sequence[Choice]) -> str:

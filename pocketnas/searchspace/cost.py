@@ -67,7 +67,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class _Op:
+class _Operator:
     """One operator: its MAdds and params, and how many values are alive while it runs."""
 
     madds: int
@@ -101,8 +101,8 @@ def count(arch: Arch, input_shape: Shape, classes: int) -> Cost:
     rows.append(_row("head", str(head), start, shape, [_conv(start, shape, kernel=1)]))
     logits = (1, 1, classes)
     ops = [
-        _Op(0, 0, _size(shape) + head.channels),
-        _Op(head.channels * classes, (head.channels + 1) * classes, head.channels + classes),
+        _Operator(0, 0, _size(shape) + head.channels),
+        _Operator(head.channels * classes, (head.channels + 1) * classes, head.channels + classes),
     ]
     rows.append(_row("classifier", f"mean, linear to {classes}", shape, logits, ops))
     return Cost(
@@ -113,7 +113,7 @@ def count(arch: Arch, input_shape: Shape, classes: int) -> Cost:
     )
 
 
-def _row(name: str, text: str, start: Shape, end: Shape, ops: list[_Op]) -> BlockCost:
+def _row(name: str, text: str, start: Shape, end: Shape, ops: list[_Operator]) -> BlockCost:
     return BlockCost(
         name=name,
         text=text,
@@ -125,49 +125,42 @@ def _row(name: str, text: str, start: Shape, end: Shape, ops: list[_Op]) -> Bloc
     )
 
 
-def _layer_ops(layer: LayerPlan, start: Shape) -> Iterator[_Op]:
+def _layer_ops(layer: LayerPlan, start: Shape) -> Iterator[_Operator]:
     """The operators of one layer, in the order in which `layers.Layer` runs them."""
-    kernel, op = layer.block.kernel, layer.block.op
     end = _strided(start, layer.stride, layer.out_channels)
-    middle = (end[0], end[1], layer.hidden_channels)
     kept = 0
     if layer.shortcut == "pool":
         kept = _size(end)
-        yield _Op(0, 0, _size(start) + kept)
+        yield _Operator(0, 0, _size(start) + kept)
     elif layer.shortcut == "identity":
         kept = _size(start)
     # While the first operator reads the input, an identity shortcut is that very tensor.
     besides = 0 if layer.shortcut == "identity" else kept
-    if op == "cn":
-        yield _conv(start, middle, kernel, kept=besides)
-    elif op == "ds":
-        yield _conv(start, middle, kernel, groups=layer.in_channels, kept=besides)
-    else:
-        wide = (start[0], start[1], layer.hidden_channels)
-        yield _conv(start, wide, 1, kept=besides)
-        yield _conv(wide, middle, kernel, groups=layer.hidden_channels, kept=kept)
-    if layer.se_channels:
-        yield from _se_ops(middle, layer.se_channels, kept)
-    if op != "cn":
-        yield _conv(middle, end, 1, kept=kept)
+    for conv in layer.convs:
+        shape = _strided(start, conv.stride, conv.outputs)
+        groups = start[2] if conv.depthwise else 1
+        yield _conv(start, shape, conv.kernel, groups=groups, kept=besides)
+        start, besides = shape, kept
+        if conv.se and layer.se_channels:
+            yield from _se_ops(shape, layer.se_channels, kept)
     if layer.shortcut is not None:
-        yield _Op(0, 0, kept + 2 * _size(end))
+        yield _Operator(0, 0, kept + 2 * _size(end))
 
 
-def _se_ops(features: Shape, squeezed: int, kept: int) -> Iterator[_Op]:
+def _se_ops(features: Shape, squeezed: int, kept: int) -> Iterator[_Operator]:
     """Mean, reduce, expand and scale; the features wait for their gate all the while."""
     channels, kept = features[2], kept + _size(features)
     weights = channels * squeezed
-    yield _Op(0, 0, kept + channels)
-    yield _Op(weights, weights + squeezed, kept + channels + squeezed)
-    yield _Op(weights, weights + channels, kept + squeezed + channels)
-    yield _Op(0, 0, kept + channels + _size(features))
+    yield _Operator(0, 0, kept + channels)
+    yield _Operator(weights, weights + squeezed, kept + channels + squeezed)
+    yield _Operator(weights, weights + channels, kept + squeezed + channels)
+    yield _Operator(0, 0, kept + channels + _size(features))
 
 
-def _conv(start: Shape, end: Shape, kernel: int, *, groups: int = 1, kept: int = 0) -> _Op:
+def _conv(start: Shape, end: Shape, kernel: int, *, groups: int = 1, kept: int = 0) -> _Operator:
     """A convolution without bias, and the batch norm after it."""
     weights = kernel * kernel * (start[2] // groups) * end[2]
-    return _Op(
+    return _Operator(
         madds=weights * end[0] * end[1],
         params=weights + 2 * end[2],
         alive=_size(start) + _size(end) + kept,

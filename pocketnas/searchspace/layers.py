@@ -48,15 +48,35 @@ class SqueezeExcite(nn.Module):
 
 
 class Layer(nn.Module):
-    """What the three ops share: an optional shortcut around the layer's own function."""
+    """A layer of any op: its convolutions, and an optional shortcut around them.
 
-    def __init__(self, plan: LayerPlan) -> None:
+    Attributes:
+        order: The names of the modules beside the shortcut, in the order in which they run.
+    """
+
+    def __init__(self, plan: LayerPlan, momentum: float) -> None:
         super().__init__()
         self.has_skip = plan.shortcut is not None
         self.pool = _shortcut_pool(plan.stride) if plan.shortcut == "pool" else None
+        squeezed, inputs = plan.se_channels, plan.in_channels
         self.se = (
-            SqueezeExcite(plan.hidden_channels, plan.se_channels) if plan.se_channels else None
+            SqueezeExcite(next(part.outputs for part in plan.convs if part.se), squeezed)
+            if squeezed
+            else None
         )
+        self.order: list[str] = []
+        for number, part in enumerate(plan.convs, start=1):
+            groups = inputs if part.depthwise else 1
+            modules = {
+                part.name: conv(inputs, part.outputs, part.kernel, part.stride, groups),
+                f"bn{number}": nn.BatchNorm2d(part.outputs, momentum=momentum),
+            }
+            if part.activated:
+                modules[f"act{number}"] = activation(plan.block.activation)
+            for name, module in modules.items():
+                self.add_module(name, module)
+            self.order += [*modules, "se"] if part.se and squeezed else modules
+            inputs = part.outputs
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map `x` (N, C, H, W) to (N, C', ceil(H / stride), ceil(W / stride))."""
@@ -68,78 +88,9 @@ class Layer(nn.Module):
 
     def function(self, x: torch.Tensor) -> torch.Tensor:
         """What the layer computes beside its shortcut."""
-        raise NotImplementedError
-
-
-class Conv(Layer):
-    """`cn`: a k x k convolution with batch norm and activation."""
-
-    def __init__(self, plan: LayerPlan, momentum: float) -> None:
-        super().__init__(plan)
-        block = plan.block
-        self.conv = conv(plan.in_channels, plan.out_channels, block.kernel, plan.stride)
-        self.bn1 = nn.BatchNorm2d(plan.out_channels, momentum=momentum)
-        self.act1 = activation(block.activation)
-
-    def function(self, x: torch.Tensor) -> torch.Tensor:
-        """Convolve, then SE."""
-        x = self.act1(self.bn1(self.conv(x)))
-        return x if self.se is None else self.se(x)
-
-
-class DepthwiseSeparable(Layer):
-    """`ds`: a depthwise k x k convolution, then a linear 1 x 1 one."""
-
-    def __init__(self, plan: LayerPlan, momentum: float) -> None:
-        super().__init__(plan)
-        inputs, outputs, block = plan.in_channels, plan.out_channels, plan.block
-        self.conv_dw = conv(inputs, inputs, block.kernel, plan.stride, groups=inputs)
-        self.bn1 = nn.BatchNorm2d(inputs, momentum=momentum)
-        self.act1 = activation(block.activation)
-        self.conv_pw = conv(inputs, outputs, 1)
-        self.bn2 = nn.BatchNorm2d(outputs, momentum=momentum)
-
-    def function(self, x: torch.Tensor) -> torch.Tensor:
-        """Convolve each channel, SE, then mix the channels."""
-        x = self.act1(self.bn1(self.conv_dw(x)))
-        x = x if self.se is None else self.se(x)
-        return self.bn2(self.conv_pw(x))  # type: ignore[no-any-return]
-
-
-class InvertedResidual(Layer):
-    """`ir`: 1 x 1 that expands, depthwise k x k, linear 1 x 1 (Sandler et al. 2018, section 3)."""
-
-    def __init__(self, plan: LayerPlan, momentum: float) -> None:
-        super().__init__(plan)
-        hidden, block = plan.hidden_channels, plan.block
-        self.conv_pw = conv(plan.in_channels, hidden, 1)
-        self.bn1 = nn.BatchNorm2d(hidden, momentum=momentum)
-        self.act1 = activation(block.activation)
-        self.conv_dw = conv(hidden, hidden, block.kernel, plan.stride, groups=hidden)
-        self.bn2 = nn.BatchNorm2d(hidden, momentum=momentum)
-        self.act2 = activation(block.activation)
-        self.conv_pwl = conv(hidden, plan.out_channels, 1)
-        self.bn3 = nn.BatchNorm2d(plan.out_channels, momentum=momentum)
-
-    def function(self, x: torch.Tensor) -> torch.Tensor:
-        """Expand, convolve each channel, SE, then project."""
-        x = self.act1(self.bn1(self.conv_pw(x)))
-        x = self.act2(self.bn2(self.conv_dw(x)))
-        x = x if self.se is None else self.se(x)
-        return self.bn3(self.conv_pwl(x))  # type: ignore[no-any-return]
-
-
-_OPS = {"cn": Conv, "ds": DepthwiseSeparable, "ir": InvertedResidual}
-
-
-def build_layer(plan: LayerPlan, momentum: float) -> Layer:
-    """The module of a planned layer.
-
-    Args:
-        plan: What the layer is.
-        momentum: Momentum of its batch norms, in torch's sense.
-    """
-    return _OPS[plan.block.op](plan, momentum)
+        for name in self.order:
+            x = getattr(self, name)(x)
+        return x
 
 
 def _shortcut_pool(stride: int) -> nn.AvgPool2d:

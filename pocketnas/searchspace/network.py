@@ -8,7 +8,7 @@ from torch import nn
 from pocketnas.errors import ArchError
 from pocketnas.searchspace.arch import Arch
 from pocketnas.searchspace.cost import MAX_PARAMS, count
-from pocketnas.searchspace.layers import activation, build_layer, conv
+from pocketnas.searchspace.layers import Layer, activation, conv
 from pocketnas.searchspace.plan import plan_layers
 
 
@@ -39,7 +39,7 @@ class Network(nn.Module):
         self.act1 = activation(stem.activation)
         self.blocks = nn.Sequential(
             *(
-                nn.Sequential(*(build_layer(layer, bn_momentum) for layer in layers))
+                nn.Sequential(*(Layer(layer, bn_momentum) for layer in layers))
                 for layers in plan_layers(stem.channels, arch.blocks)
             )
         )

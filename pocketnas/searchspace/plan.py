@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from pocketnas.errors import ArchError
 from pocketnas.searchspace.blocks import Block
 from pocketnas.searchspace.notation import shown
+from pocketnas.searchspace.ops import Conv, find_op
 
 MAX_SIDE = 4096
 MAX_INPUT_CHANNELS = 1024
@@ -36,12 +38,10 @@ class LayerPlan:
         """Channels of its output."""
         return self.block.channels
 
-    @property
-    def hidden_channels(self) -> int:
-        """Channels that the k x k convolution puts out, on which SE acts."""
-        if self.block.op == "cn":
-            return self.out_channels
-        return self.in_channels * self.block.expansion
+    @cached_property
+    def convs(self) -> tuple[Conv, ...]:
+        """Its convolutions, in the order in which they run."""
+        return find_op(self.block.op).convs_of(self)
 
     @property
     def se_channels(self) -> int:

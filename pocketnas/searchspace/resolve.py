@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pocketnas.errors import ArchError
 from pocketnas.searchspace.arch import Arch, arch_from_dict, parse_arch
-from pocketnas.searchspace.blocks import OPS
 from pocketnas.searchspace.notation import shown
+from pocketnas.searchspace.ops import op_names
 from pocketnas.searchspace.published import PUBLISHED, published
 
 MAX_FILE_BYTES = 1_000_000
@@ -31,7 +31,7 @@ def resolve_arch(argument: str) -> Arch:
         return published(argument)
     if argument and os.path.exists(argument):
         return _read_file(Path(argument))
-    if argument.split("_", 1)[0] in (*OPS, "stem", "head"):
+    if argument.split("_", 1)[0] in (*op_names(), "stem", "head"):
         return parse_arch(argument)
     if argument.endswith(".json") or os.sep in argument:
         raise ArchError(f"there is no arch file or bundle at {shown(argument)}")

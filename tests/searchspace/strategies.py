@@ -11,8 +11,8 @@ from pocketnas.searchspace.blocks import (
     MAX_KERNEL,
     MAX_REPEATS,
     MIN_SE,
-    OPS,
 )
+from pocketnas.searchspace.ops import find_op, op_names
 
 ACTIVATIONS = ("relu", "relu6", "hswish")
 SKIPS = ("identity", "none", "pool")
@@ -29,13 +29,13 @@ def blocks(
         return Block(
             op=op,
             kernel=2 * kernel + 1,
-            expansion=expansion if op == "ir" else 1,
+            expansion=expansion if find_op(op).expands else 1,
             **fields,  # type: ignore[arg-type]
         )
 
     return st.builds(
         build,
-        op=st.sampled_from(OPS),
+        op=st.sampled_from(op_names()),
         repeats=st.integers(1, repeats),
         kernel=st.integers(0, (kernel - 1) // 2),
         stride=st.integers(1, 2),

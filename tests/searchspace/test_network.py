@@ -19,7 +19,7 @@ from pocketnas.searchspace import (
     parse_arch,
     parse_block,
 )
-from pocketnas.searchspace.layers import Layer, build_layer
+from pocketnas.searchspace.layers import Layer
 from pocketnas.searchspace.plan import LayerPlan
 from pocketnas.searchspace.published import published
 from tests.searchspace.strategies import small_archs
@@ -57,8 +57,7 @@ def shortcuts(network: Network) -> list[tuple[bool, bool]]:
 
 def layer(text: str, in_channels: int) -> Layer:
     block = parse_block(text)
-    built = build_layer(LayerPlan(block, in_channels, block.stride), momentum=0.1)
-    return built.eval()
+    return Layer(LayerPlan(block, in_channels, block.stride), momentum=0.1).eval()
 
 
 @settings(deadline=None, max_examples=60)
