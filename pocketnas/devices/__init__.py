@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pocketnas.devices.device import Device, DeviceInfo, MeasureSettings
     from pocketnas.devices.host import HostDevice
     from pocketnas.devices.reading import Reading
-    from pocketnas.devices.registry import DeviceKind, open_device
+    from pocketnas.devices.registry import DeviceKind, open_device, register_device
 
 _MODULES = {
     "Device": "device",
@@ -19,6 +19,7 @@ _MODULES = {
     "MeasureSettings": "device",
     "Reading": "reading",
     "open_device": "registry",
+    "register_device": "registry",
 }
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "MeasureSettings",
     "Reading",
     "open_device",
+    "register_device",
 ]
 
 

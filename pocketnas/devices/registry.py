@@ -32,21 +32,47 @@ def _open_host(address: str, reason: str) -> Device:
 
 
 # In the order of preference of `auto`: real phones come before emulated ones, the host is last.
-KINDS: tuple[DeviceKind, ...] = (DeviceKind("host", _open_host),)
+_KINDS: dict[str, DeviceKind] = {kind.name: kind for kind in (DeviceKind("host", _open_host),)}
 
 
-def open_device(spec: str = "auto", kinds: tuple[DeviceKind, ...] = KINDS) -> Device:
+def device_kinds() -> tuple[DeviceKind, ...]:
+    """The kinds there are, in the order in which `auto` looks for them."""
+    return tuple(_KINDS.values())
+
+
+def register_device(kind: DeviceKind) -> None:
+    """Let `open_device`, and so a search in this process, know a kind of device.
+
+    Args:
+        kind: the kind. `auto` looks for it last: behind the host, which is always there.
+
+    Raises:
+        UsageError: another kind has its name, or no device can be asked for by it.
+    """
+    if kind.name in ("", "auto") or ":" in kind.name:
+        raise UsageError(
+            f"a kind of device cannot be called '{kind.name}': use a word without a colon, "
+            "but not 'auto'"
+        )
+    if _KINDS.get(kind.name, kind) != kind:
+        raise UsageError(f"there is a device '{kind.name}' already: choose another name")
+    _KINDS[kind.name] = kind
+
+
+def open_device(spec: str = "auto", kinds: tuple[DeviceKind, ...] | None = None) -> Device:
     """Open a device by name.
 
     Args:
         spec: `auto` (the first kind that has a usable device) or a kind, for some with an
             address: `KIND:ADDRESS`.
-        kinds: the kinds there are, most preferred first.
+        kinds: those to choose from, most preferred first; by default all there are.
 
     Raises:
         UsageError: an unknown kind, or an address where there can be none.
         NoDeviceError: no usable device of that kind.
     """
+    if kinds is None:
+        kinds = device_kinds()
     if spec == "auto":
         return _open_first(kinds)
     name, colon, address = spec.partition(":")

@@ -1,4 +1,7 @@
-"""What can propose candidates: our controller, and Optuna's samplers in its place."""
+"""What can propose candidates: our controller, and Optuna's samplers in its place.
+
+A new sampler is one file, and one line in `_FACTORIES`.
+"""
 
 from __future__ import annotations
 
@@ -17,29 +20,46 @@ from optuna.trial import FrozenTrial, TrialState
 from pocketnas.errors import UsageError
 from pocketnas.nas.sampler import PPOSampler, RewardOfTrial
 
-Factory = Callable[[int], BaseSampler]
+Factory = Callable[[int, RewardOfTrial], BaseSampler]
+"""Makes a sampler for a seed and for what a finished trial is worth."""
 
 # Optuna's other samplers cannot search categorical decisions for two objectives without end:
 # CmaEs and QMC want numbers, Grid wants the whole grid, BruteForce stops when it has seen all.
-_OPTUNA: dict[str, Factory] = {
-    "random": lambda seed: samplers.RandomSampler(seed),
-    "tpe": lambda seed: samplers.TPESampler(seed=seed),
-    "nsga2": lambda seed: samplers.NSGAIISampler(seed=seed),
-    "nsga3": lambda seed: samplers.NSGAIIISampler(seed=seed),
-    "gp": lambda seed: samplers.GPSampler(seed=seed),
+_FACTORIES: dict[str, Factory] = {
+    "random": lambda seed, reward: samplers.RandomSampler(seed),
+    "tpe": lambda seed, reward: samplers.TPESampler(seed=seed),
+    "nsga2": lambda seed, reward: samplers.NSGAIISampler(seed=seed),
+    "nsga3": lambda seed, reward: samplers.NSGAIIISampler(seed=seed),
+    "gp": lambda seed, reward: samplers.GPSampler(seed=seed),
 }
 
-SAMPLERS = ("ppo", *_OPTUNA)
-"""The names that `make_sampler` knows."""
+SAMPLERS = ("ppo", *_FACTORIES)
+"""The names that `make_sampler` knows without any being registered."""
+
+
+def register_sampler(name: str, factory: Factory) -> None:
+    """Let `make_sampler`, and so a search in this process, know a sampler by a name.
+
+    Args:
+        name: for `SearchConfig.sampler`.
+        factory: makes the sampler. It is called once a trial (see `ReplayableSampler`), so the
+            sampler must take all it knows from the study that it is shown.
+
+    Raises:
+        UsageError: another sampler has the name.
+    """
+    if name == "ppo" or _FACTORIES.get(name, factory) is not factory:
+        raise UsageError(f"there is a sampler '{name}' already: choose another name")
+    _FACTORIES[name] = factory
 
 
 def make_sampler(name: str, *, seed: int, reward: RewardOfTrial) -> BaseSampler:
-    """The sampler of that name, one of `SAMPLERS`.
+    """The sampler of that name, one of `SAMPLERS` or a registered one.
 
     Args:
-        name: `ppo` for the controller, or one of Optuna's.
+        name: `ppo` for the controller, one of Optuna's, or a registered one.
         seed: decides all proposals, together with the trials finished before.
-        reward: what the controller sees of a finished trial; Optuna's samplers see the study's
+        reward: what a finished trial is worth; Optuna's samplers do not ask, but see the study's
             objectives themselves.
 
     Raises:
@@ -47,13 +67,15 @@ def make_sampler(name: str, *, seed: int, reward: RewardOfTrial) -> BaseSampler:
     """
     if name == "ppo":
         return PPOSampler(reward=reward, seed=seed)
-    if name not in _OPTUNA:
-        raise UsageError(f"unknown sampler '{name}': choose one of {', '.join(SAMPLERS)}")
-    return ReplayableSampler(_OPTUNA[name], seed)
+    if name not in _FACTORIES:
+        known = ", ".join(("ppo", *_FACTORIES))
+        raise UsageError(f"unknown sampler '{name}': choose one of {known}")
+    factory = _FACTORIES[name]
+    return ReplayableSampler(lambda trial_seed: factory(trial_seed, reward), seed)
 
 
 class ReplayableSampler(BaseSampler):
-    """One of Optuna's samplers, made to go on after an interruption as if there had been none.
+    """Another sampler, made to go on after an interruption as if there had been none.
 
     Optuna's samplers draw from one stream of random numbers, which begins anew in a new process:
     a resumed random search would propose its first candidates again. All else they take from
@@ -64,7 +86,7 @@ class ReplayableSampler(BaseSampler):
         seed: decides all proposals, together with the study's trials.
     """
 
-    def __init__(self, factory: Factory, seed: int) -> None:
+    def __init__(self, factory: Callable[[int], BaseSampler], seed: int) -> None:
         self._factory = factory
         self._seed = seed
         self._samplers: dict[int, BaseSampler] = {}

@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from pocketnas.devices import Device, DeviceKind, HostDevice, MeasureSettings, open_device
+from pocketnas.devices import (
+    Device,
+    DeviceKind,
+    HostDevice,
+    MeasureSettings,
+    open_device,
+    register_device,
+    registry,
+)
 from pocketnas.errors import NoDeviceError, UsageError
 
 
@@ -59,6 +67,30 @@ def test_an_address_is_handed_to_the_kind() -> None:
 
     open_device("phone:127.0.0.1:5555", (DeviceKind("phone", remember, True),)).close()
     assert seen == ["127.0.0.1:5555"]
+
+
+@pytest.fixture
+def _forgets_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(registry, "_KINDS", dict(registry._KINDS))
+
+
+@pytest.mark.usefixtures("_forgets_kinds")
+def test_a_registered_kind_is_opened_by_name_but_never_before_the_host() -> None:
+    with pytest.raises(UsageError, match="unknown device 'phone:1': choose one of auto, host"):
+        open_device("phone:1")
+    for _ in range(2):
+        register_device(PHONE)
+    with pytest.raises(NoDeviceError, match="no phone is plugged in"):
+        open_device("phone:1")
+    with open_device("auto") as device:
+        assert device.name == "host"
+
+
+@pytest.mark.parametrize("name", ["host", "auto", "", "my:phone"])
+def test_a_kind_that_nobody_could_ask_for_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=r"cannot be called|already"):
+        register_device(DeviceKind(name, absent))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import pytest
 from optuna.trial import FrozenTrial, TrialState
 
 from pocketnas.errors import UsageError
+from pocketnas.nas import samplers
 from pocketnas.nas.sampler import PPOSampler
-from pocketnas.nas.samplers import SAMPLERS, make_sampler
+from pocketnas.nas.samplers import SAMPLERS, make_sampler, register_sampler
 from pocketnas.nas.storage import RunStorage, open_study
 from pocketnas.searchspace import load_space
 
@@ -89,3 +90,42 @@ def test_another_seed_proposes_otherwise(name, tmp_path):
 def test_an_unknown_sampler_is_a_sentence_that_lists_those_there_are():
     with pytest.raises(UsageError, match="unknown sampler 'bohb': choose one of ppo, random, tpe"):
         make_sampler("bohb", seed=0, reward=reward)
+
+
+@pytest.fixture
+def _forgets_samplers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    monkeypatch.setattr(samplers, "_FACTORIES", dict(samplers._FACTORIES))
+
+
+@pytest.mark.usefixtures("_forgets_samplers")
+def test_a_registered_sampler_is_made_once_a_trial_and_can_ask_for_rewards(tmp_path):
+    made, asked = [], []
+
+    class Asking(optuna.samplers.RandomSampler):
+        def __init__(self, seed, reward):
+            super().__init__(seed)
+            self.reward = reward
+
+        def before_trial(self, study, trial):
+            finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+            asked.append([self.reward(other) for other in finished])
+
+    def factory(seed, reward):
+        made.append(seed)
+        return Asking(seed, reward)
+
+    register_sampler("asking", factory)
+    register_sampler("asking", factory)
+    study = open_(tmp_path / "study.db", "asking")
+    evaluate(study, 4)
+    assert len(set(made)) == 4
+    assert asked[3] == [trial.user_attrs["reward"] for trial in study.trials[:3]]
+    with pytest.raises(UsageError, match=r"choose one of ppo, .*, asking"):
+        make_sampler("bohb", seed=0, reward=reward)
+
+
+@pytest.mark.parametrize("name", ["ppo", "random"])
+def test_a_taken_name_of_a_sampler_is_refused(name):
+    with pytest.raises(UsageError, match=f"there is a sampler '{name}' already"):
+        register_sampler(name, lambda seed, reward: optuna.samplers.RandomSampler(seed))
