@@ -105,9 +105,17 @@ PROXY_OPTIONS = (
     help="Learn from so many training images only, a stratified choice.  [default: all]",
 )
 @click.option(
+    "--train-threads",
+    type=int,
+    default=RECIPE.threads,
+    show_default=True,
+    help="CPU threads of proxy training; more help large networks on an idle machine.",
+)
+@click.option(
     "--resolution",
-    type=click.IntRange(1, 4096),
-    help="Height and width of images in pixels.  [default: the data's own]",
+    type=click.IntRange(4, 1024),
+    help="Height and width of images in pixels.  [default: the data's own, but at most the "
+    "space's; for class folders the space's]",
 )
 @click.option(
     "--max-size-mb", type=float, metavar="MB", help="Refuse candidates with a larger file."
@@ -182,7 +190,10 @@ def _run(options: dict[str, Any], given: set[str], on_event: Any) -> Path:
             raise UsageError(f"a resumed run keeps its own settings: leave out {names}")
         trials = options["trials"] if "trials" in given else None
         return resume(options["resume"], trials, on_event)
-    proxy = TrainSettings(**{name: options.pop(name) for name in PROXY_OPTIONS})
+    proxy = TrainSettings(
+        threads=options.pop("train_threads"),
+        **{name: options.pop(name) for name in PROXY_OPTIONS},
+    )
     out = options.pop("out")
     del options["resume"]
     return search(SearchConfig(**options, proxy=proxy), out, on_event)

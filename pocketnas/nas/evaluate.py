@@ -12,26 +12,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from pocketnas.devices import Device, Reading
 from pocketnas.errors import DeviceError, ExportError
 from pocketnas.export import export_network
-from pocketnas.files import write_json
+from pocketnas.files import write_atomic, write_json
 from pocketnas.nas.data import Dataset
 from pocketnas.nas.recipe import EpochLog, TrainingDiverged
 from pocketnas.nas.reward import Reward
 from pocketnas.nas.run import Run
 from pocketnas.nas.trainer import train
-from pocketnas.searchspace import Arch, arch_to_dict, build_network, candidate_key, count
+from pocketnas.searchspace import Arch, arch_to_dict, build_network, candidate_key
 
 if TYPE_CHECKING:
     from pocketnas.searchspace.network import Network
 
 MODEL_FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
-# Below so many multiply-adds a step a second thread gains nothing, and costs a factor of ten where
-# other work wants the core (benchmarks/training.py).
-SMALL_STEP_MADDS = 50_000_000
 OnStage = Callable[[str, str], None]
 
 
@@ -122,10 +119,9 @@ class Evaluator:
         seconds = {} if seconds is None else seconds
         folder = self.run.candidate(self.key(arch))
         path = folder / "reading.json"
-        if path.exists():
-            reading = Reading.from_dict(json.loads(path.read_text(encoding="utf-8")))
-            if reading.stable:
-                return reading
+        stored = _stored_reading(path)
+        if stored is not None and stored.stable:
+            return stored
         on_stage("export", "")
         with _stopwatch(seconds, "export"):
             model = self._export(arch, folder)
@@ -161,11 +157,7 @@ class Evaluator:
         def on_epoch(log: EpochLog) -> None:
             on_stage("train", f"epoch {log.epoch}/{epochs}")
 
-        cost = count(arch, self.dataset.input_shape, self.dataset.classes)
-        with _threads_for(cost.madds * self.run.config.proxy.batch_size):
-            result = train(
-                network, self.dataset, self.run.config.proxy, seed=seed, on_epoch=on_epoch
-            )
+        result = train(network, self.dataset, self.run.config.proxy, seed=seed, on_epoch=on_epoch)
         folder = self.run.candidate(key)
         save_weights(network, folder / "weights.safetensors")
         write_json(folder / "training.json", result.to_dict())
@@ -210,25 +202,16 @@ def fresh_network(
 
 def save_weights(network: torch.nn.Module, path: Path) -> None:
     """Write a network's parameters and buffers as safetensors."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    state = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
-    try:
-        save_file(state, temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    # safetensors' own `save_file` does not say as an OSError that the disk is full.
+    write_atomic(path, save({k: v.contiguous() for k, v in network.state_dict().items()}))
 
 
-@contextmanager
-def _threads_for(madds_per_step: int) -> Iterator[None]:
-    """One torch thread for small steps: several would mostly wait for each other."""
-    threads = torch.get_num_threads()
-    if madds_per_step < SMALL_STEP_MADDS:
-        torch.set_num_threads(1)
+def _stored_reading(path: Path) -> Reading | None:
+    """A candidate's reading; None where it is missing or damaged, and has to be taken again."""
     try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+        return Reading.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, DeviceError):
+        return None
 
 
 @contextmanager
