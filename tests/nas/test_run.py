@@ -52,7 +52,7 @@ def test_a_run_held_by_another_process_is_refused_until_that_process_dies(tmp_pa
 
 def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(RunError, match="cannot write .*choose another folder with --out"):
+    with pytest.raises(RunError, match=r"cannot write .*choose another folder with --out"):
         Run.create(tmp_path / "file" / "run", CONFIG)
 
 
