@@ -99,14 +99,16 @@ def load_trials(engine: Engine, study_id: int) -> list[FrozenTrial]:
     Raises:
         SQLAlchemyError: the database cannot be read.
     """
+    query = select(_TRIALS).where(_TRIALS.c.study_id == study_id).order_by(_TRIALS.c.number)
     with engine.connect() as connection:
+        # First: a search that is going on may write a trial between two of these queries, and of
+        # a trial that is there now, all else is there, too.
+        rows = connection.execute(query).all()
         params = _by_trial(connection, _PARAMS, study_id)
         values = _by_trial(connection, _VALUES, study_id)
         reported = _by_trial(connection, _INTERMEDIATE, study_id)
         user_attributes = _by_trial(connection, _USER_ATTRIBUTES, study_id)
         system_attributes = _by_trial(connection, _SYSTEM_ATTRIBUTES, study_id)
-        query = select(_TRIALS).where(_TRIALS.c.study_id == study_id).order_by(_TRIALS.c.number)
-        rows = connection.execute(query).all()
     known: dict[str, BaseDistribution] = {}
     trials = []
     for row in rows:

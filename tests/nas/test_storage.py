@@ -18,7 +18,7 @@ from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.trial import TrialState, create_trial
 
 from pocketnas.errors import RunError
-from pocketnas.nas import storage
+from pocketnas.nas import storage, study_rows
 from pocketnas.nas.sampler import PPOSampler
 from pocketnas.nas.storage import RunStorage, open_study
 from tests.nas import table_search
@@ -97,6 +97,26 @@ def test_parameters_reports_and_attributes_of_every_kind_come_back(tmp_path):
     assert repr(again.trials) == repr(study.trials)
     assert again.best_trial.user_attrs == {"from": "elsewhere"}
     assert plainly(tmp_path / "study.db").best_value == 0.125
+
+
+def test_a_trial_written_while_the_study_is_read_is_there_whole_or_not_at_all(
+    tmp_path, monkeypatch
+):
+    study = opened(tmp_path / "study.db")
+    evaluate(study, 1)
+    read = study_rows._by_trial
+
+    def read_while_the_search_goes_on(*arguments):
+        rows = read(*arguments)
+        evaluate(study, 1)
+        return rows
+
+    monkeypatch.setattr(study_rows, "_by_trial", read_while_the_search_goes_on)
+    _, trials = storage.read_study(tmp_path / "study.db")
+    assert len(study.trials) == 6
+    assert [trial.number for trial in trials] == [0]
+    assert trials[0].params == study.trials[0].params
+    assert trials[0].user_attrs == study.trials[0].user_attrs
 
 
 def test_running_trials_are_not_written_and_are_done_again_under_their_numbers(tmp_path):
