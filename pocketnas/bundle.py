@@ -62,6 +62,11 @@ def export_run(folder: Path, out: Path, on_bundle: OnBundle | None = None) -> li
     _require_empty(out)
     config = summary.config
     dataset = load_run_data(config, load_space(run_space(folder, config)))
+    if dataset.fingerprint != summary.data_fingerprint:
+        raise RunError(
+            f"'{config.data}' no longer holds the data that '{folder}' was searched on: "
+            "put that back, then export again"
+        )
     bundles = []
     with (
         open_device(config.device) as device,
@@ -110,9 +115,14 @@ def export_arch(
     exported = export_network(network, input_shape)
     with writing(out, "free some space or choose another --out"):
         out.mkdir(parents=True, exist_ok=True)
-        exported.write(out)
-        save_weights(network, out / "weights.safetensors")
-        write_json(out / "arch.json", arch_to_dict(arch, input_shape=input_shape, classes=classes))
+        try:
+            exported.write(out)
+            save_weights(network, out / "weights.safetensors")
+            document = arch_to_dict(arch, input_shape=input_shape, classes=classes)
+            write_json(out / "arch.json", document)
+        except BaseException:
+            shutil.rmtree(out, ignore_errors=True)  # it was new or empty: all in it is from here
+            raise
     return exported
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import sys
 from types import FrameType
@@ -42,6 +44,7 @@ for subcommand in (search, front, export, describe, benchmark):
 def main() -> None:
     """Run the command line; errors that a user can cause are one sentence, never a traceback."""
     signal.signal(signal.SIGTERM, _interrupt)
+    _open_standard_streams()
     try:
         command.main(standalone_mode=False)
     except click.exceptions.Exit as error:
@@ -50,15 +53,36 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # the end has begun: a second Ctrl-C is no news
         click.echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # The reader (`| head`) has gone; there is nobody left to tell.
-        sys.stderr.close()
-        sys.exit(1)
     except PocketNASError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        # What is still to be flushed as Python exits would fail once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if error.errno != errno.EPIPE:  # a reader that has gone (`| head`) needs no telling
+            where = f"'{error.filename}'" if error.filename else "standard output"
+            click.echo(f"error: cannot read or write {where}: {error.strerror}", err=True)
+        sys.exit(1)
+
+
+def _open_standard_streams() -> None:
+    """Let a closed standard stream lead nowhere.
+
+    Otherwise the next file to be opened takes its number, and what a runtime prints lands in it:
+    in the study, say.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - until the process ends
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -56,6 +57,11 @@ def _export_run(run: Path, out: Path | None, as_json: bool) -> None:
         print_json({"run": str(run), "bundles": [str(bundle) for bundle in bundles]})
 
 
+def _folder_name(name: str | None) -> str:
+    """An arch's name as that of a folder: one from a stranger's file must not lead elsewhere."""
+    return re.sub(r"[^\w@.-]", "-", name or "").lstrip(".")
+
+
 def _export_arch(
     source: str,
     out: Path | None,
@@ -67,7 +73,7 @@ def _export_arch(
     from pocketnas.cli.arch import arch_task
 
     task = arch_task(source, *task_options)
-    out = out or Path("models") / (task.arch.name or f"arch-{task.input_shape[0]}px")
+    out = out or Path("models") / (_folder_name(task.arch.name) or f"arch-{task.input_shape[0]}px")
     weights = task.weights
     exported = export_arch(
         task.arch, out, task.input_shape, task.classes, seed=seed, weights=weights

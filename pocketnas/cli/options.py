@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+NARROWEST = 80
 
 
 def json_option(command: Command) -> Command:
@@ -90,10 +91,14 @@ def print_json(value: Any) -> None:
 
 
 def output() -> Console:
-    """Standard output for tables: as wide as the terminal, or as the table where there is none."""
+    """Standard output for tables: as wide as the terminal, or as the table where there is none.
+
+    A terminal that is too narrow breaks the lines, which is better than cutting the numbers off.
+    """
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    width = max(Console().width, NARROWEST) if sys.stdout.isatty() else 200
+    return Console(highlight=False, width=width)
 
 
 def quiet_optuna() -> None:

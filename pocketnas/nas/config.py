@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import tomllib
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import tomli_w
 
@@ -116,9 +117,26 @@ class SearchConfig:
         if unknown:
             raise RunError(f"'{path}' has unknown entries: {', '.join(sorted(unknown))}")
         try:
+            _require_entries(cls, table)
+            _require_entries(TrainSettings, proxy)
             return cls(**table, proxy=TrainSettings(**proxy))
-        except (TypeError, UsageError) as error:
+        except UsageError as error:
             raise RunError(f"'{path}' is not a search configuration: {error}") from None
+
+
+def _require_entries(owner: type[SearchConfig | TrainSettings], table: dict[str, Any]) -> None:
+    """Refuse entries of the wrong type, and missing ones that have no default."""
+    types = get_type_hints(owner, localns={"MeasureSettings": object})
+    for item in fields(owner):
+        kinds = get_args(types[item.name]) or (types[item.name],)
+        if item.name not in table:
+            if item.default is MISSING and item.default_factory is MISSING:
+                raise UsageError(f"it lacks {item.name}")
+            continue
+        value = table[item.name]
+        if type(value) not in kinds and not (float in kinds and type(value) is int):
+            names = " or ".join(kind.__name__ for kind in kinds if kind is not NoneType)
+            raise UsageError(f"{item.name} must be of type {names} but is {value!r}")
 
 
 def _without_none(table: dict[str, Any]) -> dict[str, Any]:

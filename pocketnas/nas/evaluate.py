@@ -23,12 +23,14 @@ from pocketnas.nas.recipe import EpochLog, TrainingDiverged
 from pocketnas.nas.reward import Reward
 from pocketnas.nas.run import Run
 from pocketnas.nas.trainer import train
-from pocketnas.searchspace import Arch, arch_to_dict, build_network, candidate_key
+from pocketnas.searchspace import Arch, arch_to_dict, build_network, candidate_key, count
 
 if TYPE_CHECKING:
     from pocketnas.searchspace.network import Network
 
 MODEL_FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
+# TFLite and ONNX files end at 2 GiB; building what cannot be exported might end the process.
+LARGEST_BYTES = 2**31
 OnStage = Callable[[str, str], None]
 
 
@@ -194,7 +196,17 @@ def candidate_seed(seed: int, key: str) -> int:
 def fresh_network(
     arch: Arch, input_shape: tuple[int, int, int], classes: int, seed: int, dropout: float = 0.0
 ) -> Network:
-    """A network with weights drawn from `seed`, leaving torch's own generator as it was."""
+    """A network with weights drawn from `seed`, leaving torch's own generator as it was.
+
+    Raises:
+        ExportError: it is larger than any file it could be exported to.
+    """
+    cost = count(arch, input_shape, classes)
+    if max(4 * cost.params, cost.peak_activation_bytes) > LARGEST_BYTES:
+        raise ExportError(
+            f"the network is too large: {cost.params:,} params and {cost.peak_activation_bytes:,} "
+            f"bytes of activations, where neither may take more than {LARGEST_BYTES:,} bytes"
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build_network(arch, input_shape, classes, dropout=dropout)

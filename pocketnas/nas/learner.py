@@ -192,6 +192,11 @@ class SeenTrials:
     def __contains__(self, number: int) -> bool:
         return number < self.below or number in self.others
 
+    @property
+    def end(self) -> int:
+        """One more than the largest number in the set; 0 if it is empty."""
+        return max(self.others, default=self.below - 1) + 1
+
     def add(self, number: int) -> None:
         """Add a number."""
         self.others.add(number)

@@ -57,7 +57,7 @@ class Reward:
             latency_ms: the median latency of its reading in ms.
 
         Raises:
-            UsageError: the accuracy is not a fraction.
+            UsageError: the accuracy is not a fraction, or the reward is beyond all numbers.
             DeviceError: the latency is zero, negative, infinite or NaN: no reading gives that.
         """
         if not 0 <= accuracy <= 1:
@@ -67,7 +67,14 @@ class Reward:
                 f"a latency is a positive number of ms but got {latency_ms}: it was not measured"
             )
         exponent = self.alpha if latency_ms <= self.target_ms else self.beta
-        return accuracy * math.exp(exponent * (math.log(latency_ms) - math.log(self.target_ms)))
+        try:
+            factor = math.exp(exponent * (math.log(latency_ms) - math.log(self.target_ms)))
+        except OverflowError:
+            raise UsageError(
+                f"no number is large enough for the reward of {latency_ms} ms at a target of "
+                f"{self.target_ms} ms with an exponent of {exponent}: choose a gentler one"
+            ) from None
+        return accuracy * factor
 
     def upper_bound(self, latency_ms: float) -> float:
         """The reward that a perfect accuracy would have at this latency in ms."""

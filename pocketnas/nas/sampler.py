@@ -158,9 +158,14 @@ class PPOSampler(BaseSampler):
         any saved state.
         """
         with self._lock:
+            trials = study.get_trials(deepcopy=False)
+            if self._learner.seen.end > len(trials):
+                # The study lost its last trials, as a power failure may take them: forget them.
+                self._learner = Learner(self._learner.seed, self._learner.settings)
             seen = self._learner.seen
-            trials = study.get_trials(deepcopy=False)[seen.below :]
-            unseen = [t for t in trials if t.state.is_finished() and t.number not in seen]
+            unseen = [
+                t for t in trials[seen.below :] if t.state.is_finished() and t.number not in seen
+            ]
             for trial in sorted(unseen, key=_order_of_completion):
                 self._learn(study, trial)
 

@@ -12,7 +12,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from pocketnas.devices import Device, open_device
-from pocketnas.errors import DeviceError, RunError
+from pocketnas.errors import DeviceError, ExportError, RunError
 from pocketnas.files import writing
 from pocketnas.nas.config import SearchConfig
 from pocketnas.nas.data import Dataset, load_data
@@ -22,7 +22,7 @@ from pocketnas.nas.reward import Reward
 from pocketnas.nas.run import Run, default_folder
 from pocketnas.nas.sampler import PPOSampler
 from pocketnas.nas.samplers import make_sampler
-from pocketnas.nas.storage import open_study
+from pocketnas.nas.storage import open_study, require_attributes
 from pocketnas.searchspace import Arch, SearchSpace, count, load_space
 
 # After so many device failures in a row the device is taken to be gone, and the search stops
@@ -166,6 +166,7 @@ class _Search:
             self._restore_sampler()
             reward, measured = self._reward()
             trials = self.study.get_trials(deepcopy=False)
+            require_attributes(self.run.study_path, trials, ("key", "reward", "repeat_of"))
             seen = {
                 trial.user_attrs["key"]: trial
                 for trial in trials
@@ -177,7 +178,7 @@ class _Search:
             self.emit(
                 Started(
                     folder=self.run.folder,
-                    space=self.space.name,
+                    space=self.study.user_attrs["space"],
                     space_size=self.space.size,
                     data=self.dataset.name,
                     device=self.device.reason,
@@ -287,10 +288,10 @@ class _Search:
     def _check_identity(self) -> None:
         """A run goes on with the space, the data and the device that it began with."""
         info = self.device.describe()
+        # What it is called may change: the run's own copy of a space has another file name.
+        names = {"space": self.space.name, "data": self.dataset.name}
         now = {
-            "space": self.space.name,
             "space_fingerprint": self.space.fingerprint,
-            "data": self.dataset.name,
             "data_fingerprint": self.dataset.fingerprint,
             "device": self.device.name,
             "device_identity": info.identity,
@@ -300,6 +301,8 @@ class _Search:
             "precision": "float32",
         }
         before = self.study.user_attrs
+        for name in set(names) - set(before):
+            self.study.set_user_attr(name, names[name])
         for name, value in now.items():
             if name not in before:
                 self.study.set_user_attr(name, value)
@@ -326,9 +329,15 @@ class _Search:
         config, base = self.run.config, self.space.base
         target_ms = config.target_ms or self.study.user_attrs.get("target_ms")
         if target_ms is None:
-            target_ms = self.evaluator.measure(
-                base, lambda stage, detail: self.emit(Stage(None, base, stage, detail))
-            ).latency_ms
+            try:
+                target_ms = self.evaluator.measure(
+                    base, lambda stage, detail: self.emit(Stage(None, base, stage, detail))
+                ).latency_ms
+            except ExportError as error:
+                raise RunError(
+                    f"the latency of the space's base network cannot be the target: {error}; "
+                    "give one with --target-ms"
+                ) from None
         self.study.set_user_attr("target_ms", target_ms)
         make = Reward.soft if config.reward == "soft" else Reward.hard
         reward = make(target_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import sqlite3
 import weakref
 from collections.abc import Iterator, Sequence
@@ -100,9 +101,33 @@ def read_study(path: Path) -> tuple[dict[str, Any], list[FrozenTrial]]:
     return {row.key: json.loads(row.value_json) for row in attributes}, trials
 
 
+def require_attributes(path: Path, trials: Sequence[FrozenTrial], names: Sequence[str]) -> None:
+    """Refuse trials that something else than this search has put into its study.
+
+    Raises:
+        RunError: a complete or pruned trial lacks one of the user attributes.
+    """
+    for trial in trials:
+        missing = [name for name in names if name not in trial.user_attrs]
+        if missing and trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
+            raise RunError(
+                f"trial {trial.number} of '{path}' has no {', '.join(missing)}: "
+                "the study is damaged, or not that of a search"
+            )
+
+
 def _open_existing(path: Path) -> sqlite3.Connection:
-    """A connection that never makes a file."""
-    return sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True, check_same_thread=False)
+    """A connection that never makes a file.
+
+    SQLite keeps its write-ahead log's index in the folder. Where that cannot be written (a run on
+    a read-only disk) and there is no log, it needs to be told that nobody else writes either.
+    """
+    mode = "rw"
+    if not os.access(path.parent, os.W_OK):
+        log = path.with_name(f"{path.name}-wal")
+        mode = "ro" if log.exists() else "ro&immutable=1"
+    uri = f"file:{quote(str(path))}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, check_same_thread=False)
 
 
 class RunStorage(InMemoryStorage):

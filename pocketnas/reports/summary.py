@@ -39,6 +39,7 @@ class RunSummary:
     Attributes:
         conditions: what every reading and accuracy of the run has in common (space, data, device,
             runtime, threads, precision).
+        data_fingerprint: hash of the data's content; None before it is known.
         models: finished candidates in the order in which they were found, repeats left out.
         trials_finished: trials of any outcome; the next three are counted in it.
     """
@@ -46,6 +47,7 @@ class RunSummary:
     folder: Path
     config: SearchConfig
     conditions: Mapping[str, Any]
+    data_fingerprint: str | None
     target_ms: float | None
     models: tuple[Model, ...]
     trials_finished: int
@@ -81,6 +83,18 @@ class RunSummary:
 
 
 CONDITIONS = ("space", "data", "device", "emulated", "runtime", "threads", "precision")
+TRIAL_ATTRIBUTES = (
+    "key",
+    "arch",
+    "accuracy",
+    "latency_ms",
+    "latency_ci95_ms",
+    "reward",
+    "params",
+    "madds",
+    "peak_activation_bytes",
+    "repeat_of",
+)
 
 
 def read_run(folder: Path) -> RunSummary:
@@ -91,17 +105,19 @@ def read_run(folder: Path) -> RunSummary:
     """
     from optuna.trial import TrialState
 
-    from pocketnas.nas.storage import read_study
+    from pocketnas.nas.storage import read_study, require_attributes
 
     config = SearchConfig.load(folder / "config.toml")
     if not (folder / "study.db").exists():
         raise RunError(f"'{folder}' has no study yet: its search has not begun")
     attributes, trials = read_study(folder / "study.db")
+    require_attributes(folder / "study.db", trials, TRIAL_ATTRIBUTES)
     complete = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     return RunSummary(
         folder=folder,
         config=config,
         conditions={name: attributes.get(name) for name in CONDITIONS},
+        data_fingerprint=attributes.get("data_fingerprint"),
         target_ms=attributes.get("target_ms"),
         models=tuple(
             _model(trial.number, trial.user_attrs)
@@ -111,7 +127,7 @@ def read_run(folder: Path) -> RunSummary:
         trials_finished=len(trials),
         trials_infeasible=sum(trial.state == TrialState.PRUNED for trial in trials),
         trials_failed=sum(trial.state == TrialState.FAIL for trial in trials),
-        trials_repeated=sum(trial.user_attrs["repeat_of"] is not None for trial in trials),
+        trials_repeated=sum(trial.user_attrs.get("repeat_of") is not None for trial in trials),
     )
 
 
