@@ -11,12 +11,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "pocketnas"
-COMMON = {"pocketnas", "pocketnas.errors", "pocketnas.files"}
+COMMON = {"pocketnas", "pocketnas.errors", "pocketnas.files", "pocketnas.lazy"}
 
 ALLOWED = {
     "searchspace": {*COMMON, "pocketnas.searchspace"},
     "export": {*COMMON, "pocketnas.export", "pocketnas.searchspace"},
-    "devices": {"pocketnas", "pocketnas.errors", "pocketnas.devices"},
+    "devices": {"pocketnas", "pocketnas.errors", "pocketnas.lazy", "pocketnas.devices"},
     "nas": {
         *COMMON,
         "pocketnas.nas",

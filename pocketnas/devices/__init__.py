@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pocketnas.lazy import lazily
 
 if TYPE_CHECKING:
     from pocketnas.devices.device import Device, DeviceInfo, MeasureSettings
@@ -33,11 +34,4 @@ __all__ = [
     "register_device",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name's module when the name is first used."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _MODULES)

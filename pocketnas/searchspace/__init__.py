@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pocketnas.lazy import lazily
 
 if TYPE_CHECKING:
     from pocketnas.searchspace.arch import (
@@ -84,11 +85,4 @@ __all__ = [
     "space_from_dict",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name's module when the name is first used: torch only where it is needed."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _MODULES)
