@@ -15,10 +15,11 @@ COMMON = {"pocketnas", "pocketnas.errors", "pocketnas.files", "pocketnas.lazy"}
 
 ALLOWED = {
     "searchspace": {*COMMON, "pocketnas.searchspace"},
-    "export": {*COMMON, "pocketnas.export", "pocketnas.searchspace"},
+    "export": {*COMMON, "pocketnas.threads", "pocketnas.export", "pocketnas.searchspace"},
     "devices": {"pocketnas", "pocketnas.errors", "pocketnas.lazy", "pocketnas.devices"},
     "nas": {
         *COMMON,
+        "pocketnas.threads",
         "pocketnas.nas",
         "pocketnas.searchspace",
         "pocketnas.export",

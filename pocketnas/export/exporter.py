@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from pocketnas.errors import ExportError
@@ -21,6 +20,7 @@ from pocketnas.export.onnx import write_onnx
 from pocketnas.export.tflite import write_tflite
 from pocketnas.export.trace import trace
 from pocketnas.files import write_atomic
+from pocketnas.threads import torch_threads
 
 TFLITE_FILE = "model.tflite"
 ONNX_FILE = "model.onnx"
@@ -93,7 +93,8 @@ def export_network(
     if len(input_shape) != 3 or min(input_shape) < 1:
         raise ExportError(f"the input shape must be (height, width, channels), not {input_shape}")
     height, width, channels = input_shape
-    with _one_thread(), _at_inference(network) as ready:
+    # One thread: for one small image several only wait for each other.
+    with torch_threads(1), _at_inference(network) as ready:
         graph = fuse(trace(ready, (height, width, channels)))
         description = make_metadata(
             labels, normalization, metadata, channels=channels, classes=graph.classes
@@ -102,17 +103,6 @@ def export_network(
         tflite, onnx = write_tflite(graph, text), write_onnx(graph, text)
         parity = check_parity(ready, graph.input_shape, tflite, onnx)
     return Exported(tflite, onnx, graph, parity, description)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Torch on one thread: for one small image several only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 @contextmanager

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
+from pocketnas.threads import torch_threads
+
 # Logit of a choice that a decision does not have: its probability is exactly zero, and, unlike
 # minus infinity, it leaves the entropy and the gradients finite.
 _NO_CHOICE = -1e9
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One torch thread: sums are then the same however many threads the process has otherwise."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 class Controller(nn.Module):
@@ -70,7 +60,8 @@ class Controller(nn.Module):
         for weights in self.parameters():
             nn.init.uniform_(weights, -init_range, init_range, generator=generator)
 
-    @one_thread()
+    # With one thread sums are the same however many the process has otherwise.
+    @torch_threads(1)
     @torch.no_grad()
     def sample(self, uniforms: Tensor) -> tuple[Tensor, Tensor]:
         """Draw sequences from the policy.

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from pocketnas.errors import UsageError
-from pocketnas.nas.controller import Controller, one_thread
+from pocketnas.nas.controller import Controller
+from pocketnas.threads import torch_threads
 
 _WEIGHTS = "controller."
 
@@ -132,7 +133,8 @@ class PPO:
         )
         self.baseline: float | None = None
 
-    @one_thread()
+    # As for `Controller.sample`: the same sums, whatever else the process does.
+    @torch_threads(1)
     def update(self, batch: Sequence[Experience]) -> Update:
         """Learn from a batch of trials.
 

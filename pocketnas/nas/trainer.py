@@ -30,6 +30,7 @@ from pocketnas.nas.recipe import (
     TrainSettings,
     learning_rate_at,
 )
+from pocketnas.threads import torch_threads
 
 __all__ = [
     "AUGMENTATIONS",
@@ -82,7 +83,7 @@ def train(
     generator = torch.Generator().manual_seed(seed)
     normalizer = Normalizer(dataset.mean, dataset.std, target)
     batches = Batches(split, normalizer, settings.batch_size, settings.augment, generator)
-    with _threads(settings.threads), _placed(network, target), _repeatable(target, seed):
+    with torch_threads(settings.threads), _placed(network, target), _repeatable(target, seed):
         logs = _epochs(network, batches, settings, on_epoch)
         network.eval()
         logits = predict(network, dataset.validation.images, dataset)
@@ -217,17 +218,6 @@ def _optimizer(network: nn.Module, settings: TrainSettings) -> torch.optim.SGD:
         weight_decay=settings.weight_decay,
         nesterov=settings.momentum > 0,
     )
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Have torch compute with so many threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager
