@@ -24,13 +24,14 @@ from pocketnas.nas.reward import Reward
 from pocketnas.nas.run import Run
 from pocketnas.nas.trainer import train
 from pocketnas.searchspace import Arch, arch_to_dict, build_network, candidate_key, count
+from pocketnas.searchspace.cost import MAX_PARAMS
 
 if TYPE_CHECKING:
     from pocketnas.searchspace.network import Network
 
 MODEL_FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
-# TFLite and ONNX files end at 2 GiB; building what cannot be exported might end the process.
-LARGEST_BYTES = 2**31
+# Building what is beyond any phone might end the process for want of memory.
+MOST_ACTIVATION_BYTES = 2**31
 OnStage = Callable[[str, str], None]
 
 
@@ -43,7 +44,7 @@ class Evaluation:
             `failed` (not the arch's fault: an unplugged device, a reading that will not settle).
         reason: why it did not finish, as a sentence.
         accuracy: on the validation split, a fraction.
-        reading: its latency; stable unless the verdict is `failed`.
+        reading: its latency, always a stable one; None where there is none.
         reward: accuracy x (latency / target)^w.
         seconds: time spent per stage.
     """
@@ -199,13 +200,14 @@ def fresh_network(
     """A network with weights drawn from `seed`, leaving torch's own generator as it was.
 
     Raises:
-        ExportError: it is larger than any file it could be exported to.
+        ExportError: it is too large to be built.
     """
     cost = count(arch, input_shape, classes)
-    if max(4 * cost.params, cost.peak_activation_bytes) > LARGEST_BYTES:
+    if cost.params > MAX_PARAMS or cost.peak_activation_bytes > MOST_ACTIVATION_BYTES:
         raise ExportError(
             f"the network is too large: {cost.params:,} params and {cost.peak_activation_bytes:,} "
-            f"bytes of activations, where neither may take more than {LARGEST_BYTES:,} bytes"
+            f"bytes of activations, where at most {MAX_PARAMS:,} and {MOST_ACTIVATION_BYTES:,} "
+            "are built"
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

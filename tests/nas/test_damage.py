@@ -8,7 +8,10 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+import optuna
 import pytest
+from optuna.distributions import CategoricalDistribution
+from optuna.trial import TrialState
 
 from pocketnas.bundle import export_run
 from pocketnas.errors import ExportError, PocketNASError, RunError
@@ -17,6 +20,7 @@ from pocketnas.nas import search as search_module
 from pocketnas.nas.config import SearchConfig
 from pocketnas.nas.evaluate import fresh_network
 from pocketnas.nas.recipe import TrainSettings
+from pocketnas.nas.sampler import PPOSampler
 from pocketnas.nas.search import Event, Started, resume, search
 from pocketnas.nas.storage import read_study
 from pocketnas.reports.summary import read_run
@@ -86,18 +90,22 @@ def test_a_damaged_reading_is_taken_again(
         assert json.loads(reading.read_text())["latency_ms"] > 0
 
 
-def test_a_controller_ahead_of_its_study_learns_again_from_that(run: Path) -> None:
+def test_a_controller_ahead_of_its_study_learns_again_from_that(tmp_path: Path) -> None:
     """A power failure may take the last trials of the study, but not the controller's state."""
-    whole = read_study(run / "study.db")[1]
-    with sqlite3.connect(run / "study.db") as database:
-        for part in ("_user_attributes", "_system_attributes", "_params", "_values", "s"):
-            database.execute(f"delete from trial{part} where trial_id = 2")
-    database.close()
-    assert len(read_study(run / "study.db")[1]) == 1
-    resume(run)
-    again = read_study(run / "study.db")[1]
-    assert [t.params for t in again] == [t.params for t in whole]
-    assert [t.values for t in again] == [t.values for t in whole]
+
+    def study_of(values: list[float], sampler: PPOSampler) -> optuna.Study:
+        study = optuna.create_study(sampler=sampler)
+        for value in values:
+            trial = study.ask({"x": CategoricalDistribution((1, 2, 3))})
+            study.tell(trial, value)
+        return study
+
+    ahead, fresh = PPOSampler(seed=0), PPOSampler(seed=0)
+    study_of([1.0, 2.0, 3.0, 4.0], ahead)
+    ahead.recover(study_of([5.0, 6.0], fresh))
+    ahead.save(tmp_path / "ahead")
+    fresh.save(tmp_path / "fresh")
+    assert (tmp_path / "ahead").read_bytes() == (tmp_path / "fresh").read_bytes()
 
 
 def test_a_study_that_is_not_of_a_search_is_refused(run: Path) -> None:
@@ -159,9 +167,9 @@ def test_a_run_goes_on_when_its_space_file_is_gone_and_not_when_its_data_changed
 
 
 def test_a_run_on_a_read_only_disk_can_be_read(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root may write where it is not allowed to, so the write-ahead log is made unwritable."""
+    """Root may write anywhere, so here it is the log's index that cannot be made."""
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    (run / "study.db-shm").mkdir()  # SQLite cannot make its file here
+    (run / "study.db-shm").symlink_to(run / "no folder" / "no file")
     assert len(read_study(run / "study.db")[1]) == 2
 
 
@@ -179,6 +187,21 @@ def test_a_network_beyond_any_file_is_refused_before_it_takes_the_memory() -> No
         fresh_network(arch, (28, 28, 1), 10, seed=0)
     with pytest.raises(ExportError, match="too large"):
         fresh_network(parse_arch("stem_c8_s1,ds_r1_k3_s1_c8"), (4096, 4096, 1024), 10, seed=0)
+
+
+def test_a_candidate_too_large_to_build_is_infeasible_and_the_search_goes_on(
+    tmp_path: Path, steady: FakeSteadyDevice
+) -> None:
+    path = tmp_path / "wide.toml"
+    wide = UNNAMED_SPACE.replace("layers = [0]", "layers = [2, 3]").replace(
+        "ds_r1_k3_s1_c8", "cn_r1_k3_s1_c4000"
+    )
+    path.write_text(wide.replace('["ds"]', '["conv"]'))  # at least 288 million params
+    config = SearchConfig(space=str(path), data="digits", trials=1, target_ms=1.0, seed=0)
+    run = search(config, tmp_path / "run")
+    (trial,) = read_study(run / "study.db")[1]
+    assert trial.state == TrialState.PRUNED
+    assert "the network is too large" in trial.user_attrs["reason"]
 
 
 def test_a_moved_run_goes_on(run: Path, tmp_path: Path) -> None:
