@@ -32,8 +32,9 @@ def command() -> None:
     pocketnas export RUN --out DIR                         ship the front as bundles
 
     An ARCH is a published name (mobilenet_v2, mnasnet_a1@0.75, ...), a path to an arch.json or a
-    bundle, or block strings separated by commas. Exit codes: 0 done, 1 failed, 2 bad usage,
-    3 no usable device.
+    bundle, or block strings separated by commas.
+
+    Exit codes: 0 done, 1 failed, 2 bad usage, 3 no usable device, 130 interrupted.
     """
 
 

@@ -31,11 +31,12 @@ def benchmark(
     classes: int | None,
     as_json: bool,
 ) -> None:
-    """Time MODEL (a .tflite or .onnx file) or an ARCH (with fresh weights) on a device.
+    """Time a model file or an ARCH on a device.
 
-    The median of many runs with its 95 % interval: the runs go on until the interval is within
-    2 % of the median, or the limit is reached. A reading that would not settle is marked
-    `unstable`, and the exit code is 1.
+    MODEL is a .tflite or .onnx file; an ARCH is exported first, with fresh weights. The reading is
+    the median of many runs with its 95 % interval. The runs go on until the interval is within
+    2 % of the median, or the limit is reached. A reading that would not settle in three attempts
+    is marked UNSTABLE, and the exit code is 1.
     """
     chosen = context.get_parameter_source("runtime") is click.core.ParameterSource.COMMANDLINE
     suffix_runtime = RUNTIME_OF_SUFFIX.get(Path(model).suffix)

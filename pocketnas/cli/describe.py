@@ -18,10 +18,11 @@ def describe(
     classes: int | None,
     as_json: bool,
 ) -> None:
-    """Print shapes, MAdds, params and peak activation memory of ARCH, per block.
+    """Show what an ARCH costs, block by block.
 
-    MAdds are the multiply-adds of convolutions and linear layers. Peak activation memory is the
-    most that inputs, outputs and kept skips need at once, in float32.
+    Prints shapes, MAdds, params and peak activation memory. MAdds are the multiply-adds of
+    convolutions and linear layers. Peak activation memory is the most that inputs, outputs and
+    kept skips need at once, in float32.
     """
     from rich import box
     from rich.table import Table

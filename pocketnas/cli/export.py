@@ -18,7 +18,9 @@ from pocketnas.errors import UsageError
     type=click.Path(path_type=Path, file_okay=False),
     help="The new folder to write.  [default: RUN/front, or models/NAME for an ARCH]",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of an ARCH's fresh weights.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of an ARCH's fresh weights."
+)
 @shape_options
 @json_option
 def export(
@@ -30,8 +32,9 @@ def export(
     classes: int | None,
     as_json: bool,
 ) -> None:
-    """Export an ARCH to TFLite and ONNX, or the front of a RUN as one bundle a model.
+    """Export an ARCH, or the front of a RUN as bundles.
 
+    An ARCH becomes a TFLite and an ONNX file, and a RUN one bundle for each model on its front.
     Every file is run in its runtime and compared with torch before it is written. A bundle's
     accuracy is measured on the test split, and its latency on the bundled file. An ARCH has the
     weights that lie beside its file, else fresh random ones: good for timing, not for use.

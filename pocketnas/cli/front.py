@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--csv", "as_csv", is_flag=True, help="Print the front as CSV.")
-@click.option("--all", "everything", is_flag=True, help="CSV of all finished models.")
+@click.option("--all", "everything", is_flag=True, help="With --csv: every finished model.")
 @json_option
 def front(run: Path, as_csv: bool, everything: bool, as_json: bool) -> None:
     """Show the front of RUN, also while its search goes on.

@@ -51,58 +51,64 @@ PROXY_OPTIONS = (
     help="accuracy x (latency / T)^w: soft takes w = -0.07 on both sides of T; hard takes 0 "
     "below and -1 above.",
 )
-@click.option("--alpha", type=float, help="The exponent w below the target, if not --reward's.")
-@click.option("--beta", type=float, help="The exponent w above the target, if not --reward's.")
+@click.option("--alpha", type=float, help="Exponent w up to the target, in place of --reward's.")
+@click.option("--beta", type=float, help="Exponent w above the target, in place of --reward's.")
 @click.option("--trials", type=int, default=100, show_default=True, help="Trials in all.")
 @click.option(
     "--seed",
     type=int,
     default=0,
     show_default=True,
-    help="Of choices, weights, data order and validation split.",
+    help="Seed of choices, weights, data order and validation split.",
 )
 @click.option(
     "--sampler",
     default="ppo",
     show_default=True,
-    help="What proposes candidates: ppo (the RNN controller), or Optuna's random, tpe, nsga2, ...",
+    help="What proposes candidates: ppo (the RNN controller), or Optuna's random, tpe, nsga2, "
+    "nsga3 or gp.",
 )
 @click.option(
-    "--epochs", type=int, default=RECIPE.epochs, show_default=True, help="Of proxy training."
+    "--epochs",
+    type=int,
+    default=RECIPE.epochs,
+    show_default=True,
+    help="Epochs of proxy training.",
 )
 @click.option(
     "--batch-size",
     type=int,
     default=RECIPE.batch_size,
     show_default=True,
-    help="Images a step of proxy training.",
+    help="Images in a batch of proxy training.",
 )
 @click.option(
     "--learning-rate",
     type=float,
     default=RECIPE.learning_rate,
     show_default=True,
-    help="Of proxy training, after warm-up; a cosine takes it down to zero.",
+    help="Learning rate of proxy training after warm-up; a cosine takes it down to zero.",
 )
 @click.option(
     "--label-smoothing",
     type=float,
     default=RECIPE.label_smoothing,
     show_default=True,
-    help="Share of each target spread over all classes.",
+    help="Share of each label that is spread over all classes.",
 )
 @click.option(
     "--augment",
     type=click.Choice(AUGMENTATIONS),
     default=RECIPE.augment,
     show_default=True,
-    help="Augmentation: none, light (shifts), or mirror (shifts and mirrored images).",
+    help="Augmentation: none, light (shifts), or mirror (shifts, and half of the images "
+    "mirrored).",
 )
 @click.option(
     "--train-images",
     type=int,
     metavar="N",
-    help="Learn from so many training images only, a stratified choice.  [default: all]",
+    help="Learn from N of the training images only, a stratified choice.  [default: all]",
 )
 @click.option(
     "--train-threads",
@@ -118,7 +124,10 @@ PROXY_OPTIONS = (
     "space's; for class folders the space's]",
 )
 @click.option(
-    "--max-size-mb", type=float, metavar="MB", help="Refuse candidates with a larger file."
+    "--max-size-mb",
+    type=float,
+    metavar="MB",
+    help="Refuse candidates whose exported file is larger.",
 )
 @click.option(
     "--out",
@@ -129,14 +138,15 @@ PROXY_OPTIONS = (
     "--resume",
     type=click.Path(path_type=Path),
     metavar="RUN",
-    help="Continue a run; of the other options only --trials may be given.",
+    help="Continue a run. Of the other options only --trials (the new total) may be given.",
 )
 @json_option
 @click.pass_context
 def search(context: click.Context, /, as_json: bool, **options: Any) -> None:
-    """Search a space: propose, export, time and train candidates; end with the front.
+    """Search a space for networks that are accurate and fast.
 
-    Interrupt it whenever you like: every finished trial is kept, and --resume RUN goes on.
+    Proposes, exports, times and trains candidates, and ends with the front. Interrupt it whenever
+    you like: every finished trial is kept, and --resume RUN goes on.
     """
     from rich.console import Console
 
