@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 from pocketnas.errors import RunError
 from pocketnas.files import write_atomic, writing
 from pocketnas.nas.config import SearchConfig
+from pocketnas.searchspace import BUILTIN_SPACES
 
 
 class Run:
@@ -42,14 +43,16 @@ class Run:
         advice = "choose another folder with --out"
         with writing(folder, advice):
             folder.mkdir(parents=True, exist_ok=True)
-        if (folder / "config.toml").exists():
-            raise RunError(
-                f"'{folder}' already holds a run: continue it with --resume {folder}, or {advice}"
-            )
         lock = _hold(folder, advice)
         try:
+            # Not before the folder is held: another process might be making its run there.
+            if (folder / "config.toml").exists():
+                raise RunError(
+                    f"'{folder}' already holds a run: continue it with --resume {folder}, "
+                    f"or {advice}"
+                )
             with writing(folder, advice):
-                if Path(config.space).suffix == ".toml":
+                if config.space not in BUILTIN_SPACES:
                     shutil.copyfile(config.space, folder / "space.toml")
                 (folder / "candidates").mkdir(exist_ok=True)
                 write_atomic(folder / "config.toml", config.to_toml())
@@ -115,8 +118,7 @@ class Run:
 
 def run_space(folder: Path, config: SearchConfig) -> str:
     """The space of a run as an argument for `load_space`."""
-    own = folder / "space.toml"
-    return str(own) if own.exists() else config.space
+    return config.space if config.space in BUILTIN_SPACES else str(folder / "space.toml")
 
 
 def default_folder(config: SearchConfig, now: datetime | None = None) -> Path:

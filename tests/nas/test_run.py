@@ -56,8 +56,9 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
         Run.create(tmp_path / "file" / "run", CONFIG)
 
 
-def test_a_users_own_space_is_copied_into_the_run(tmp_path: Path) -> None:
-    space = tmp_path / "mine.toml"
+@pytest.mark.parametrize("name", ["mine.toml", "mine"])
+def test_a_users_own_space_is_copied_into_the_run(tmp_path: Path, name: str) -> None:
+    space = tmp_path / name
     space.write_text("# a space")
     config = SearchConfig(space=str(space), data="digits")
     with Run.create(tmp_path / "run", config) as run:
