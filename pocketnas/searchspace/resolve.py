@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from pocketnas.errors import ArchError
@@ -16,8 +17,34 @@ from pocketnas.searchspace.published import PUBLISHED, published
 MAX_FILE_BYTES = 1_000_000
 
 
+@dataclass(frozen=True)
+class DescribedArch:
+    """An arch, and what its file says beside it; all of that is None where there is no file.
+
+    Attributes:
+        arch: The arch.
+        file: Where it was read from.
+        input_shape: (H, W, C), where the file says it.
+        classes: Number of classes, where the file says it.
+    """
+
+    arch: Arch
+    file: Path | None = None
+    input_shape: tuple[int, int, int] | None = None
+    classes: int | None = None
+
+
 def resolve_arch(argument: str) -> Arch:
-    """The arch that a published name, a path or block strings stand for, tried in that order.
+    """The arch that an ARCH argument stands for (see `describe_arch`).
+
+    Raises:
+        ArchError: It stands for none.
+    """
+    return describe_arch(argument).arch
+
+
+def describe_arch(argument: str) -> DescribedArch:
+    """What a published name, a path or block strings stand for, tried in that order.
 
     Args:
         argument: `mnasnet_a1@0.75`; the path of an `arch.json` or of a folder that holds one,
@@ -28,11 +55,11 @@ def resolve_arch(argument: str) -> Arch:
     """
     argument = argument.strip()
     if argument.partition("@")[0] in PUBLISHED:
-        return published(argument)
+        return DescribedArch(published(argument))
     if argument and os.path.exists(argument):
         return _read_file(Path(argument))
     if argument.split("_", 1)[0] in (*op_names(), "stem", "head"):
-        return parse_arch(argument)
+        return DescribedArch(parse_arch(argument))
     if argument.endswith(".json") or os.sep in argument:
         raise ArchError(f"there is no arch file or bundle at {shown(argument)}")
     near = difflib.get_close_matches(argument.partition("@")[0][:80], PUBLISHED, n=1)
@@ -44,7 +71,7 @@ def resolve_arch(argument: str) -> Arch:
     )
 
 
-def _read_file(path: Path) -> Arch:
+def _read_file(path: Path) -> DescribedArch:
     if path.is_dir():
         path = path / "arch.json"
         if not path.exists():
@@ -59,8 +86,11 @@ def _read_file(path: Path) -> Arch:
     if len(content) > MAX_FILE_BYTES:
         raise ArchError(f"{shown(str(path))} is too large to be an arch file")
     try:
-        return arch_from_dict(json.loads(content))
+        document = json.loads(content)
+        arch = arch_from_dict(document)
     except (ValueError, RecursionError):  # broken JSON, broken UTF-8, absurd nesting
         raise ArchError(f"the arch file {shown(str(path))} is not JSON") from None
     except ArchError as error:
         raise ArchError(f"the arch file {shown(str(path))} is malformed: {error}") from None
+    shape = document.get("input_shape")
+    return DescribedArch(arch, path, tuple(shape) if shape else None, document.get("classes"))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pocketnas.errors import ArchError
 from pocketnas.searchspace import arch_to_dict, resolve_arch
 from pocketnas.searchspace.published import published
+from pocketnas.searchspace.resolve import DescribedArch, describe_arch
 
 STRINGS = "stem_c8_s1,ds_r1_k3_s1_e1_c8,head_c64"
 
@@ -99,3 +100,13 @@ def test_any_text_is_an_arch_or_one_sentence(text: str) -> None:
     except ArchError as error:
         sentence = str(error)
     assert sentence.isprintable()
+
+
+def test_what_a_file_says_of_the_task_comes_with_the_arch(tmp_path: Path) -> None:
+    path = tmp_path / "arch.json"
+    arch = published("mnasnet_a1")
+    path.write_text(json.dumps(arch_to_dict(arch, input_shape=(28, 30, 1), classes=7)))
+    assert describe_arch(str(tmp_path)) == DescribedArch(arch, path, (28, 30, 1), 7)
+    path.write_text(json.dumps(arch_to_dict(arch) | {"input_shape": None, "classes": None}))
+    assert describe_arch(str(path)) == DescribedArch(arch, path)
+    assert describe_arch("mnasnet_a1") == DescribedArch(arch)
