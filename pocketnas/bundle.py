@@ -52,8 +52,7 @@ def export_run(folder: Path, out: Path, on_bundle: OnBundle | None = None) -> li
         ExportError, DeviceError: a model disagrees with torch, or its latency would not settle.
     """
     from pocketnas.devices import open_device
-    from pocketnas.nas.run import run_space
-    from pocketnas.nas.search import load_run_data
+    from pocketnas.nas.run import load_run_data, run_space
     from pocketnas.searchspace import load_space
 
     summary = read_run(folder)

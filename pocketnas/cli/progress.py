@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from pocketnas.nas.search import Event, Stage, Started, TrialDone
+from pocketnas.nas.events import Event, Stage, Started, TrialDone
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -16,7 +16,8 @@ from filelock import FileLock, Timeout
 from pocketnas.errors import RunError
 from pocketnas.files import write_atomic, writing
 from pocketnas.nas.config import SearchConfig
-from pocketnas.searchspace import BUILTIN_SPACES
+from pocketnas.nas.data import Dataset, load_data
+from pocketnas.searchspace import BUILTIN_SPACES, SearchSpace
 
 
 class Run:
@@ -119,6 +120,16 @@ class Run:
 def run_space(folder: Path, config: SearchConfig) -> str:
     """The space of a run as an argument for `load_space`."""
     return config.space if config.space in BUILTIN_SPACES else str(folder / "space.toml")
+
+
+def load_run_data(config: SearchConfig, space: SearchSpace) -> Dataset:
+    """The run's data: at its own resolution, but at most that which the space is meant for."""
+    return load_data(
+        config.data,
+        seed=config.seed,
+        resolution=config.resolution,
+        largest=space.input_resolution,
+    )
 
 
 def default_folder(config: SearchConfig, now: datetime | None = None) -> Path:

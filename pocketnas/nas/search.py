@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ from pocketnas.devices import Device, open_device
 from pocketnas.errors import DeviceError, ExportError, RunError
 from pocketnas.files import writing
 from pocketnas.nas.config import SearchConfig
-from pocketnas.nas.data import Dataset, load_data
+from pocketnas.nas.data import Dataset
 from pocketnas.nas.evaluate import Evaluation, Evaluator
+from pocketnas.nas.events import OnEvent, Stage, Started, TrialDone
 from pocketnas.nas.interrupt import uninterrupted
 from pocketnas.nas.reward import Reward
-from pocketnas.nas.run import Run, default_folder
+from pocketnas.nas.run import Run, default_folder, load_run_data
 from pocketnas.nas.sampler import PPOSampler
 from pocketnas.nas.samplers import make_sampler
 from pocketnas.nas.storage import open_study, require_attributes
@@ -33,53 +34,6 @@ STATES = {
     "infeasible": TrialState.PRUNED,
     "failed": TrialState.FAIL,
 }
-
-
-@dataclass(frozen=True)
-class Started:
-    """The search is set up: what is searched, where it is timed, and against which target."""
-
-    folder: Path
-    space: str
-    space_size: int
-    data: str
-    device: str
-    target_ms: float
-    target_measured: bool
-    trials: int
-    finished: int
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A candidate has entered a stage: `target`, `export`, `time` or `train`."""
-
-    trial: int | None
-    arch: Arch
-    stage: str
-    detail: str
-
-
-@dataclass(frozen=True)
-class TrialDone:
-    """A trial has ended, and is safe on the disk."""
-
-    trial: int
-    arch: Arch
-    verdict: str
-    reason: str | None
-    accuracy: float | None
-    latency_ms: float | None
-    reward: float | None
-    repeat_of: int | None
-    best_reward: float | None
-    finished: int
-    trials: int
-    seconds: float
-
-
-Event = Started | Stage | TrialDone
-OnEvent = Callable[[Event], None]
 
 
 def search(config: SearchConfig, out: Path | None = None, on_event: OnEvent | None = None) -> Path:
@@ -262,7 +216,7 @@ class _Search:
         sampler.save(self.run.controller_path)
         self.updates_saved = sampler.updates
 
-    def _on_stage(self, trial: int, arch: Arch) -> Callable[[str, str], None]:
+    def _on_stage(self, trial: int | None, arch: Arch) -> Callable[[str, str], None]:
         return lambda stage, detail: self.emit(Stage(trial, arch, stage, detail))
 
     def _attributes(self, arch: Arch, key: str, evaluation: Evaluation) -> dict[str, Any]:
@@ -330,9 +284,7 @@ class _Search:
         target_ms = config.target_ms or self.study.user_attrs.get("target_ms")
         if target_ms is None:
             try:
-                target_ms = self.evaluator.measure(
-                    base, lambda stage, detail: self.emit(Stage(None, base, stage, detail))
-                ).latency_ms
+                target_ms = self.evaluator.measure(base, self._on_stage(None, base)).latency_ms
             except ExportError as error:
                 raise RunError(
                     f"the latency of the space's base network cannot be the target: {error}; "
@@ -340,12 +292,9 @@ class _Search:
                 ) from None
         self.study.set_user_attr("target_ms", target_ms)
         make = Reward.soft if config.reward == "soft" else Reward.hard
-        reward = make(target_ms)
-        reward = Reward(
-            target_ms,
-            alpha=reward.alpha if config.alpha is None else config.alpha,
-            beta=reward.beta if config.beta is None else config.beta,
-        )
+        exponents = {"alpha": config.alpha, "beta": config.beta}
+        given = {name: value for name, value in exponents.items() if value is not None}
+        reward = replace(make(target_ms), **given)
         self.study.set_user_attr("reward", {"alpha": reward.alpha, "beta": reward.beta})
         return reward, config.target_ms is None
 
@@ -358,13 +307,3 @@ def _make_sampler(config: SearchConfig) -> BaseSampler:
 def _reward_of_trial(trial: FrozenTrial) -> float | None:
     """The reward that the search gave a trial; None where it has none."""
     return trial.user_attrs.get("reward")
-
-
-def load_run_data(config: SearchConfig, space: SearchSpace) -> Dataset:
-    """The run's data: at its own resolution, but at most that which the space is meant for."""
-    return load_data(
-        config.data,
-        seed=config.seed,
-        resolution=config.resolution,
-        largest=space.input_resolution,
-    )

@@ -19,9 +19,10 @@ from pocketnas.nas import evaluate
 from pocketnas.nas import search as search_module
 from pocketnas.nas.config import SearchConfig
 from pocketnas.nas.evaluate import fresh_network
+from pocketnas.nas.events import Event, Started
 from pocketnas.nas.recipe import TrainSettings
 from pocketnas.nas.sampler import PPOSampler
-from pocketnas.nas.search import Event, Started, resume, search
+from pocketnas.nas.search import resume, search
 from pocketnas.nas.storage import read_study
 from pocketnas.reports.summary import read_run
 from pocketnas.searchspace import parse_arch
