@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import TYPE_CHECKING
 
 from pocketnas.files import write_atomic, write_json, writing
@@ -19,8 +17,16 @@ def front_table(summary: RunSummary) -> RenderableType:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in ("trial", "accuracy", "latency", "95 % interval", "reward", "params", "MAdds"):
-        table.add_column(name, justify="right", no_wrap=True)
+    for name, justify in (
+        ("trial", "right"),
+        ("accuracy", "right"),
+        ("latency", "right"),
+        ("95 % interval", "right"),
+        ("reward", "right"),
+        ("params", "right"),
+        ("MAdds", "right"),
+    ):
+        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     best = summary.best
     for model in summary.front:
         marked = best is not None and model.key == best.key
@@ -62,6 +68,14 @@ def outcome_line(summary: RunSummary) -> str:
 
 def to_csv(models: tuple[Model, ...]) -> str:
     """Models as CSV, a row each; the arch is one cell."""
+    import pandas
+
+    rows = []
+    for model in models:
+        row = model_to_dict(model)
+        row["latency_low_ms"], row["latency_high_ms"] = row.pop("latency_ci95_ms")
+        row["arch"] = model.arch
+        rows.append(row)
     columns = [
         "trial",
         "key",
@@ -75,15 +89,7 @@ def to_csv(models: tuple[Model, ...]) -> str:
         "peak_activation_bytes",
         "arch",
     ]
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    for model in models:
-        row = model_to_dict(model)
-        row["latency_low_ms"], row["latency_high_ms"] = row.pop("latency_ci95_ms")
-        row["arch"] = model.arch
-        writer.writerow(row)
-    return text.getvalue()
+    return str(pandas.DataFrame(rows, columns=columns).to_csv(index=False))
 
 
 def write_front(summary: RunSummary) -> None:
