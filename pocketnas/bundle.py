@@ -160,6 +160,7 @@ def _bundle(task: _Task, model: Model, out: Path) -> Path:
 def _fill(folder: Path, task: _Task, model: Model) -> str:
     """Write all of a bundle's files, and return the name that says what they claim."""
     from pocketnas.export import evaluate_file, export_network
+    from pocketnas.export.exporter import MODEL_FILES
     from pocketnas.nas.evaluate import fresh_network
     from pocketnas.searchspace import arch_to_dict, parse_arch
 
@@ -168,7 +169,6 @@ def _fill(folder: Path, task: _Task, model: Model) -> str:
     arch = parse_arch(model.arch)
     network = fresh_network(arch, dataset.input_shape, dataset.classes, seed=0)
     load_weights(network, source / "weights.safetensors")
-    network.eval()
     exported = export_network(
         network,
         dataset.input_shape,
@@ -177,7 +177,7 @@ def _fill(folder: Path, task: _Task, model: Model) -> str:
     )
     tflite, onnx = exported.write(folder)
     accuracy = {path.name: evaluate_file(path, dataset) for path in (tflite, onnx)}
-    timed = tflite if config.runtime == "litert" else onnx
+    timed = folder / MODEL_FILES[config.runtime]
     reading = task.device.measure(timed, config.measure_settings)
     if not reading.stable:
         raise DeviceError(

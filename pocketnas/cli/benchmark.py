@@ -15,7 +15,7 @@ RUNTIME_OF_SUFFIX = {".tflite": "litert", ".onnx": "onnx"}
 
 @click.command()
 @click.argument("model", metavar="MODEL|ARCH")
-@device_options()
+@device_options
 @shape_options
 @json_option
 @click.pass_context
@@ -43,13 +43,15 @@ def benchmark(
     if suffix_runtime is None:
         from pocketnas.bundle import export_arch
         from pocketnas.cli.arch import arch_task
+        from pocketnas.export.exporter import MODEL_FILES
 
         task = arch_task(model, resolution, channels, classes)
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "model"
             export_arch(task.arch, out, task.input_shape, task.classes)
-            file = out / ("model.tflite" if runtime == "litert" else "model.onnx")
-            _measure(file, device, runtime, threads, measure_limit_s, as_json)
+            _measure(
+                out / MODEL_FILES[runtime], device, runtime, threads, measure_limit_s, as_json
+            )
         return
     if chosen and runtime != suffix_runtime:
         raise UsageError(f"'{model}' runs in {suffix_runtime}, not in {runtime}")

@@ -26,40 +26,36 @@ def json_option(command: Command) -> Command:
     )(command)
 
 
-def device_options(default_device: str = "auto") -> Callable[[Command], Command]:
+def device_options(command: Command) -> Command:
     """`--device`, `--runtime`, `--threads` and `--measure-limit-s`."""
-
-    def decorate(command: Command) -> Command:
-        for option in (
-            click.option(
-                "--measure-limit-s",
-                type=float,
-                default=10.0,
-                show_default=True,
-                metavar="S",
-                help="Seconds that one measuring attempt may take at most.",
-            ),
-            click.option(
-                "--threads", type=int, default=1, show_default=True, help="Inference threads."
-            ),
-            click.option(
-                "--runtime",
-                type=click.Choice(["litert", "onnx"]),
-                default="litert",
-                show_default=True,
-                help="What runs the model: LiteRT (TFLite) or ONNX Runtime.",
-            ),
-            click.option(
-                "--device",
-                default=default_device,
-                show_default=True,
-                help="Where to time: host (this machine's CPU), or auto for the best there is.",
-            ),
-        ):
-            command = option(command)
-        return command
-
-    return decorate
+    for option in (
+        click.option(
+            "--measure-limit-s",
+            type=float,
+            default=10.0,
+            show_default=True,
+            metavar="S",
+            help="Seconds that one measuring attempt may take at most.",
+        ),
+        click.option(
+            "--threads", type=int, default=1, show_default=True, help="Inference threads."
+        ),
+        click.option(
+            "--runtime",
+            type=click.Choice(["litert", "onnx"]),
+            default="litert",
+            show_default=True,
+            help="What runs the model: LiteRT (TFLite) or ONNX Runtime.",
+        ),
+        click.option(
+            "--device",
+            default="auto",
+            show_default=True,
+            help="Where to time: host (this machine's CPU), or auto for the best there is.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def shape_options(command: Command) -> Command:

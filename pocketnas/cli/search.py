@@ -36,7 +36,7 @@ PROXY_OPTIONS = (
     help="Data set: digits, fashion-mnist, or a path (class folders with images, IDX files, "
     "a MedMNIST .npz, CIFAR-10/100 python folder).",
 )
-@device_options()
+@device_options
 @click.option(
     "--target-ms",
     type=float,

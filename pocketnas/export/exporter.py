@@ -22,8 +22,8 @@ from pocketnas.export.trace import trace
 from pocketnas.files import write_atomic
 from pocketnas.threads import torch_threads
 
-TFLITE_FILE = "model.tflite"
-ONNX_FILE = "model.onnx"
+MODEL_FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
+"""What `Exported.write` calls the file of each runtime."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class Exported:
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        tflite, onnx = folder / TFLITE_FILE, folder / ONNX_FILE
+        tflite, onnx = folder / MODEL_FILES["litert"], folder / MODEL_FILES["onnx"]
         write_atomic(tflite, self.tflite)
         write_atomic(onnx, self.onnx)
         return tflite, onnx

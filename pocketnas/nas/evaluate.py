@@ -17,6 +17,7 @@ from safetensors.torch import save
 from pocketnas.devices import Device, Reading
 from pocketnas.errors import DeviceError, ExportError
 from pocketnas.export import export_network
+from pocketnas.export.exporter import MODEL_FILES
 from pocketnas.files import write_atomic, write_json
 from pocketnas.nas.data import Dataset
 from pocketnas.nas.recipe import EpochLog, TrainingDiverged
@@ -29,7 +30,6 @@ from pocketnas.searchspace.cost import MAX_PARAMS
 if TYPE_CHECKING:
     from pocketnas.searchspace.network import Network
 
-MODEL_FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
 # Building what is beyond any phone might end the process for want of memory.
 MOST_ACTIVATION_BYTES = 2**31
 OnStage = Callable[[str, str], None]
