@@ -50,7 +50,7 @@ class MeasureSettings:
             raise UsageError(f"threads must be at least 1 but got {self.threads}")
         if self.attempts < 1:
             raise UsageError(f"attempts must be at least 1 but got {self.attempts}")
-        if isinstance(self.cpus, tuple) and len(set(self.cpus)) < max(self.threads, 1):
+        if isinstance(self.cpus, tuple) and len(set(self.cpus)) < self.threads:
             raise UsageError(
                 f"{self.threads} threads need as many CPUs to pin to but got {self.cpus}"
             )

@@ -126,7 +126,7 @@ class SearchConfig:
 
 def _require_entries(owner: type[SearchConfig | TrainSettings], table: dict[str, Any]) -> None:
     """Refuse entries of the wrong type, and missing ones that have no default."""
-    types = get_type_hints(owner, localns={"MeasureSettings": object})
+    types = get_type_hints(owner)
     for item in fields(owner):
         kinds = get_args(types[item.name]) or (types[item.name],)
         if item.name not in table:
