@@ -17,16 +17,8 @@ def front_table(summary: RunSummary) -> RenderableType:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name, justify in (
-        ("trial", "right"),
-        ("accuracy", "right"),
-        ("latency", "right"),
-        ("95 % interval", "right"),
-        ("reward", "right"),
-        ("params", "right"),
-        ("MAdds", "right"),
-    ):
-        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for name in ("trial", "accuracy", "latency", "95 % interval", "reward", "params", "MAdds"):
+        table.add_column(name, justify="right", no_wrap=True)
     best = summary.best
     for model in summary.front:
         marked = best is not None and model.key == best.key
