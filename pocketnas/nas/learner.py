@@ -155,7 +155,25 @@ class Learner:
             raise RunError(
                 f"'{path}' cannot be read as a controller's state: {error}; {_ADVICE}"
             ) from error
-        state = json.loads(metadata.get(_METADATA, "{}"))
+        try:
+            return cls._from_state(
+                path, json.loads(metadata.get(_METADATA, "{}")), tensors, settings
+            )
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+            raise RunError(
+                f"'{path}' is damaged: {str(error).splitlines()[0]}; {_ADVICE}"
+            ) from error
+
+    @classmethod
+    def _from_state(
+        cls, path: Path, state: Any, tensors: dict[str, torch.Tensor], settings: PPOSettings
+    ) -> Learner:
+        """The learner of a file's metadata and tensors, which may be anything.
+
+        Raises:
+            RunError: it is of something else, or of a learner with other settings.
+            KeyError, TypeError, ValueError, RuntimeError, AttributeError: it is damaged.
+        """
         if state.get("format") != _FORMAT:
             raise RunError(f"'{path}' is not the state of a controller; {_ADVICE}")
         for name, value in asdict(settings).items():

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from pocketnas.errors import RunError
 from pocketnas.files import write_atomic, writing
 from pocketnas.nas.config import SearchConfig
-from pocketnas.nas.data import Dataset, load_data
+from pocketnas.nas.data import DATA_NAMES, Dataset, load_data
 from pocketnas.searchspace import BUILTIN_SPACES, SearchSpace
 
 
@@ -42,6 +42,9 @@ class Run:
             RunError: the folder already holds a run, or cannot be written.
         """
         advice = "choose another folder with --out"
+        if config.data not in DATA_NAMES:
+            # A run is resumed from any folder.
+            config = replace(config, data=str(Path(config.data).expanduser().resolve()))
         with writing(folder, advice):
             folder.mkdir(parents=True, exist_ok=True)
         lock = _hold(folder, advice)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import optuna
 import pytest
+import safetensors
+import safetensors.torch
 from optuna.distributions import CategoricalDistribution
 from optuna.trial import TrialState
 
@@ -210,3 +212,42 @@ def test_a_moved_run_goes_on(run: Path, tmp_path: Path) -> None:
     shutil.move(run, moved)
     resume(moved, 3)
     assert read_run(moved).trials_finished == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"decisions": [["b1.op"]]},
+        {"pending": [{"tokens": 3}]},
+        {"seen_below": None, "seen_others": None},
+        {"settings": []},
+        {"updates": "many", "decisions": {"b1.op": {}}},
+    ],
+)
+def test_a_tampered_controller_is_a_sentence_and_can_be_done_without(
+    run: Path, change: dict[str, object]
+) -> None:
+    path = run / "controller.safetensors"
+    with safetensors.safe_open(path, framework="pt") as file:
+        ((key, text),) = file.metadata().items()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    state = json.dumps(json.loads(text) | change)
+    path.write_bytes(safetensors.torch.save(tensors, {key: state}))
+    with pytest.raises(RunError, match=r"controller\.safetensors' is .*without the file"):
+        resume(run, 3)
+    path.unlink()
+    resume(run)
+    assert read_run(run).trials_finished == 3
+
+
+def test_a_run_is_resumed_from_another_folder(
+    tmp_path: Path, steady: FakeSteadyDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_npz(tmp_path / "mine.npz")
+    config = SearchConfig(space="mnasnet-mini", data="mine.npz", trials=1, proxy=QUICK)
+    search(config, tmp_path / "run")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    resume(tmp_path / "run", 2)
+    assert read_run(tmp_path / "run").trials_finished == 2
