@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import onnxruntime
@@ -39,7 +42,8 @@ def load(content: bytes, threads: int = 1) -> Runner:
 
 def _load_tflite(content: bytes, threads: int) -> Runner:
     try:
-        interpreter = Interpreter(model_content=content, num_threads=threads)
+        with _without_notes():
+            interpreter = Interpreter(model_content=content, num_threads=threads)
         signature = interpreter.get_signature_runner(SIGNATURE)
     except (RuntimeError, ValueError) as error:
         raise ExportError(f"LiteRT refuses the exported file: {error}") from None
@@ -52,6 +56,30 @@ def _load_tflite(content: bytes, threads: int) -> Runner:
         return np.concatenate(logits)
 
     return run
+
+
+@contextmanager
+def _without_notes() -> Iterator[None]:
+    """Keep LiteRT's `INFO:` lines, which it has no setting for, off standard error.
+
+    They would fall into the live line of a search. All else that is written is passed on.
+    """
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    with tempfile.TemporaryFile() as notes:
+        os.dup2(notes.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            notes.seek(0)
+            for line in notes:
+                if not line.startswith(b"INFO:"):
+                    os.write(2, line)
 
 
 def _load_onnx(content: bytes, threads: int) -> Runner:

@@ -16,7 +16,7 @@ def front_table(summary: RunSummary) -> RenderableType:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for name in ("trial", "accuracy", "latency", "95 % interval", "reward", "params", "MAdds"):
         table.add_column(name, justify="right", no_wrap=True)
     best = summary.best
