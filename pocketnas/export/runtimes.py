@@ -44,6 +44,7 @@ def _load_tflite(content: bytes, threads: int) -> Runner:
     try:
         with _without_notes():
             interpreter = Interpreter(model_content=content, num_threads=threads)
+            interpreter.allocate_tensors()
         signature = interpreter.get_signature_runner(SIGNATURE)
     except (RuntimeError, ValueError) as error:
         raise ExportError(f"LiteRT refuses the exported file: {error}") from None

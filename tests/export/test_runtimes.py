@@ -19,8 +19,12 @@ def test_litert_writes_no_note_into_the_terminal(capfd: pytest.CaptureFixture[st
 
 
 def test_only_notes_are_kept_back(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ValueError, match="broken"), _without_notes():
-        os.write(2, b"INFO: a note\nERROR: what matters\n")
-        raise ValueError("broken")
+    def breaks() -> None:
+        with _without_notes():
+            os.write(2, b"INFO: a note\nERROR: what matters\n")
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        breaks()
     os.write(2, b"after\n")
     assert capfd.readouterr().err == "ERROR: what matters\nafter\n"
