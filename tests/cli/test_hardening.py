@@ -77,3 +77,16 @@ def test_a_narrow_terminal_loses_no_number(tmp_path: Path) -> None:
     )
     assert "params" in result.stdout
     assert "…" not in result.stdout
+
+
+def test_a_second_ctrl_c_while_the_first_ends_the_process_is_no_traceback() -> None:
+    """The second comes as Python exits, where torch and others still clean up."""
+    code = (
+        "import atexit, os, signal, pocketnas.cli as cli\n"
+        "def interrupt(*_, **__): os.kill(os.getpid(), signal.SIGINT)\n"
+        "atexit.register(interrupt)\n"
+        "cli.command.main = interrupt\n"
+        "cli.main()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert (result.returncode, result.stderr) == (130, "interrupted\n")

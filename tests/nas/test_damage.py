@@ -15,10 +15,10 @@ import safetensors.torch
 from optuna.distributions import CategoricalDistribution
 from optuna.trial import TrialState
 
-from pocketnas.bundle import export_run
+from pocketnas import bundle
+from pocketnas.bundle import export_arch, export_run
 from pocketnas.errors import ExportError, PocketNASError, RunError
 from pocketnas.nas import evaluate
-from pocketnas.nas import search as search_module
 from pocketnas.nas.config import SearchConfig
 from pocketnas.nas.evaluate import fresh_network
 from pocketnas.nas.events import Event, Started
@@ -43,14 +43,6 @@ skip = ["identity"]
 filters = [1.0]
 layers = [0]
 """
-
-
-@pytest.fixture
-def steady(monkeypatch: pytest.MonkeyPatch) -> FakeSteadyDevice:
-    """A fake device in the place of all others."""
-    device = FakeSteadyDevice()
-    monkeypatch.setattr(search_module, "open_device", lambda spec: device)
-    return device
 
 
 @pytest.fixture
@@ -251,3 +243,19 @@ def test_a_run_is_resumed_from_another_folder(
     monkeypatch.chdir(tmp_path / "elsewhere")
     resume(tmp_path / "run", 2)
     assert read_run(tmp_path / "run").trials_finished == 2
+
+
+def test_an_export_on_a_full_disk_leaves_nothing_in_the_way_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, value: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    arch, out = parse_arch("stem_c8_s1,ds_r1_k3_s1_c8,head_c32"), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(bundle, "write_json", full)
+        with pytest.raises(RunError, match="No space left on device; free some space"):
+            export_arch(arch, out, (8, 8, 1), 3)
+    assert not out.exists()
+    export_arch(arch, out, (8, 8, 1), 3)
+    assert (out / "arch.json").exists()

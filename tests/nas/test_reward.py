@@ -83,3 +83,9 @@ def test_hopeless_is_what_breaks_a_constraint_beyond_repair():
 
 def test_under_the_soft_reward_no_latency_is_hopeless_for_it_may_be_on_the_front():
     assert not Reward.soft(10.0).is_hopeless(1e4, best_reward=0.99)
+
+
+def test_a_reward_beyond_all_numbers_is_refused_with_its_exponent():
+    reward = Reward(1e300, alpha=-300.0)
+    with pytest.raises(UsageError, match=r"no number is large enough .* exponent of -300\.0"):
+        reward(0.5, 1.0)
