@@ -37,14 +37,6 @@ layers = [0, 1]
 
 
 @pytest.fixture
-def steady(monkeypatch: pytest.MonkeyPatch) -> FakeSteadyDevice:
-    """A fake device in the place of all others."""
-    device = FakeSteadyDevice()
-    monkeypatch.setattr(search_module, "open_device", lambda spec: device)
-    return device
-
-
-@pytest.fixture
 def tiny_space(tmp_path: Path) -> str:
     """A space of four archs."""
     path = tmp_path / "tiny.toml"
