@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pocketnas.cli.options import device_options, json_option, print_json, quiet_optuna
 from pocketnas.errors import UsageError
 from pocketnas.nas.recipe import AUGMENTATIONS, TrainSettings
+
+if TYPE_CHECKING:
+    from pocketnas.nas.events import OnEvent
 
 RECIPE = TrainSettings()
 PROXY_OPTIONS = (
@@ -162,25 +166,19 @@ def search(context: click.Context, /, as_json: bool, **options: Any) -> None:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     }
     console = Console(stderr=True)
-    run: Path | None = None
-
-    def on_event(event: Any) -> None:
-        nonlocal run
-        run = getattr(event, "folder", run)
-        progress(event)
-
+    run, start = _prepare(options, given)
     try:
         with SearchProgress(console) as progress:
-            folder = _run(options, given, on_event)
+            start(progress)
     except KeyboardInterrupt:
-        if run is not None:
+        if (run / "study.db").exists():
             finished = read_run(run).trials_finished
             click.echo(
                 f"stopped after {finished} trials; continue with: pocketnas search --resume {run}",
                 err=True,
             )
         raise
-    summary = read_run(folder)
+    summary = read_run(run)
     write_front(summary)
     if as_json:
         print_json(summary.to_dict())
@@ -188,22 +186,24 @@ def search(context: click.Context, /, as_json: bool, **options: Any) -> None:
         print_front(summary)
 
 
-def _run(options: dict[str, Any], given: set[str], on_event: Any) -> Path:
-    """Start or resume, as the options say."""
+def _prepare(options: dict[str, Any], given: set[str]) -> tuple[Path, Callable[[OnEvent], Path]]:
+    """The run folder, and what starts or resumes its search, as the options say."""
     from pocketnas.nas.config import SearchConfig
+    from pocketnas.nas.run import default_folder
     from pocketnas.nas.search import resume, search
 
-    if options["resume"] is not None:
+    resumed, out = options.pop("resume"), options.pop("out")
+    if resumed is not None:
         extra = sorted(given - {"resume", "trials", "as_json"})
         if extra:
             names = ", ".join("--" + name.replace("_", "-") for name in extra)
             raise UsageError(f"a resumed run keeps its own settings: leave out {names}")
         trials = options["trials"] if "trials" in given else None
-        return resume(options["resume"], trials, on_event)
+        return resumed, lambda on_event: resume(resumed, trials, on_event)
     proxy = TrainSettings(
         threads=options.pop("train_threads"),
         **{name: options.pop(name) for name in PROXY_OPTIONS},
     )
-    out = options.pop("out")
-    del options["resume"]
-    return search(SearchConfig(**options, proxy=proxy), out, on_event)
+    config = SearchConfig(**options, proxy=proxy)
+    run = out or default_folder(config)
+    return run, lambda on_event: search(config, run, on_event)

@@ -12,7 +12,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from pocketnas.devices import Device, open_device
-from pocketnas.errors import DeviceError, ExportError, RunError
+from pocketnas.errors import DeviceError, ExportError, RunError, UsageError
 from pocketnas.files import writing
 from pocketnas.nas.config import SearchConfig
 from pocketnas.nas.data import Dataset
@@ -23,7 +23,7 @@ from pocketnas.nas.reward import Reward
 from pocketnas.nas.run import Run, default_folder, load_run_data
 from pocketnas.nas.sampler import PPOSampler
 from pocketnas.nas.samplers import make_sampler
-from pocketnas.nas.storage import open_study, require_attributes
+from pocketnas.nas.storage import open_study, read_study, require_attributes
 from pocketnas.searchspace import Arch, SearchSpace, count, load_space
 
 # After so many device failures in a row the device is taken to be gone, and the search stops
@@ -73,9 +73,17 @@ def resume(folder: Path, trials: int | None = None, on_event: OnEvent | None = N
     Raises:
         RunError: there is no such run, it is in use, or space, data or device differ from those
             it began with.
+        UsageError: it has more trials than `trials` already.
     """
     with Run.open(folder) as run:
         if trials is not None:
+            if run.study_path.exists():
+                _, finished = read_study(run.study_path)
+                if trials < len(finished):
+                    raise UsageError(
+                        f"'{folder}' has {len(finished)} trials already, so it cannot have "
+                        f"{trials} in all: give more, or leave --trials out"
+                    )
             run.extend(trials)
         space = load_space(run.space_argument)
         dataset = load_run_data(run.config, space)

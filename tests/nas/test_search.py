@@ -11,7 +11,7 @@ import pytest
 from optuna.trial import TrialState
 
 from pocketnas.devices import HostDevice
-from pocketnas.errors import DeviceError, RunError
+from pocketnas.errors import DeviceError, RunError, UsageError
 from pocketnas.nas import search as search_module
 from pocketnas.nas.config import SearchConfig
 from pocketnas.nas.events import Event, Stage, Started, TrialDone
@@ -198,6 +198,8 @@ def test_a_finished_run_can_be_given_more_trials(tmp_path: Path, steady: FakeSte
     assert len(study_of(tmp_path / "run").trials) == 2
     resume(tmp_path / "run", trials=4)
     assert len(study_of(tmp_path / "run").trials) == 4
+    with pytest.raises(UsageError, match="has 4 trials already, so it cannot have 3 in all"):
+        resume(tmp_path / "run", trials=3)
     whole = search(config(trials=4), tmp_path / "whole")
     assert [t.params for t in study_of(whole).trials] == [
         t.params for t in study_of(tmp_path / "run").trials
