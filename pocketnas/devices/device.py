@@ -70,6 +70,8 @@ class DeviceInfo:
         identity: equal for devices whose readings may share a front, and for one device on
             another day.
         emulated: its latencies are estimates.
+        beside: how many models it times at once beside other work of this machine, such as
+            training; 0 where that would disturb it.
         details: whatever else is known (cores, system, clocks, ...).
     """
 
@@ -77,6 +79,7 @@ class DeviceInfo:
     model: str
     identity: str
     emulated: bool = False
+    beside: int = 0
     details: Mapping[str, Fact] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Fact]:
@@ -119,7 +122,9 @@ class Device(Protocol):
         """Time a model file; a reading that would not settle says so (`stable`).
 
         Raises:
-            UsageError, NoDeviceError: as for `check`.
+            UsageError: as for `check`.
+            NoDeviceError: the device cannot be used now (unplugged, offline, full, too hot): the
+                same model may well be timed later, or elsewhere.
             DeviceError: the file is missing or cannot be run, the runtime crashed or hung, or the
                 model is too slow for the limit.
         """

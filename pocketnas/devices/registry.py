@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pocketnas.devices.device import Device
 from pocketnas.devices.host import HostDevice
+from pocketnas.devices.listing import Listed
 from pocketnas.errors import NoDeviceError, UsageError
 
 
@@ -20,11 +21,13 @@ class DeviceKind:
         open: takes the part behind the colon (empty where there is none) and why this device is
             taken, and returns the device. Raises `NoDeviceError` where there is none.
         takes_address: whether anything may stand behind a colon.
+        listing: all devices of the kind, usable or not, for `pocketnas devices`.
     """
 
     name: str
     open: Callable[[str, str], Device]
     takes_address: bool = False
+    listing: Callable[[], list[Listed]] = list
 
 
 def _open_host(address: str, reason: str) -> Device:
