@@ -81,6 +81,7 @@ class Pool:
         self._clock = clock
         self._changed = threading.Condition()
         self._last_success = clock()
+        self._closed = False
 
     @property
     def name(self) -> str:
@@ -124,7 +125,10 @@ class Pool:
             return reading
 
     def close(self) -> None:
-        """Let go of all devices."""
+        """Let go of all devices; who still waits for one gets a `NoDeviceError`."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
         for member in self._members:
             member.device.close()
 
@@ -143,6 +147,8 @@ class Pool:
         """A free device that is not resting; waits for one, from `asked` on."""
         with self._changed:
             while True:
+                if self._closed:
+                    raise NoDeviceError("the devices are closed")
                 now = self._clock()
                 free = [m for m in self._members if not m.busy]
                 rested = [m for m in free if m.rests_until <= now]

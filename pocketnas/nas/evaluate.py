@@ -6,16 +6,17 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import torch
 from safetensors.torch import save
 
 from pocketnas.devices import Device, Reading
-from pocketnas.errors import DeviceError, ExportError
+from pocketnas.errors import DeviceError, ExportError, NoDeviceError
 from pocketnas.export import export_network
 from pocketnas.export.exporter import MODEL_FILES
 from pocketnas.files import write_atomic, write_json
@@ -65,13 +66,34 @@ class OversizedModel(ExportError):
     """An exported file above the size limit of the search."""
 
 
+@dataclass
+class _Timing:
+    """A reading that is being taken, and the seconds its stages take."""
+
+    reading: Future[Reading]
+    seconds: dict[str, float]
+
+
 class Evaluator:
-    """Takes candidates through the stages, keeping everything they leave in the run folder."""
+    """Takes candidates through the stages, keeping everything they leave in the run folder.
+
+    Close it, or use it in a `with` block: devices that time beside training work in threads.
+    """
 
     def __init__(self, run: Run, dataset: Dataset, device: Device) -> None:
         self.run = run
         self.dataset = dataset
         self.device = device
+        self.beside = device.describe().beside
+        self._threads = ThreadPoolExecutor(self.beside, "timing") if self.beside else None
+        self._timings: dict[str, _Timing] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
 
     def key(self, arch: Arch) -> str:
         """The candidate's key: the hash of the arch, the task and the input size."""
@@ -87,6 +109,9 @@ class Evaluator:
             reward: what accuracy and latency are worth.
             best_reward: the best of the study so far, to see what is hopeless.
             on_stage: told each stage's name as it begins, and each epoch's progress.
+
+        Raises:
+            NoDeviceError: no device is usable, which says nothing of the candidate.
         """
         evaluation = Evaluation()
         key = self.key(arch)
@@ -106,6 +131,8 @@ class Evaluator:
             evaluation.reward = reward(evaluation.accuracy, latency_ms)
         except (ExportError, TrainingDiverged) as error:
             evaluation.verdict, evaluation.reason = "infeasible", str(error)
+        except NoDeviceError:
+            raise
         except DeviceError as error:
             evaluation.verdict, evaluation.reason = "failed", str(error)
         return evaluation
@@ -120,18 +147,23 @@ class Evaluator:
             DeviceError: the device failed, or the reading would not settle.
         """
         seconds = {} if seconds is None else seconds
-        folder = self.run.candidate(self.key(arch))
-        path = folder / "reading.json"
-        stored = _stored_reading(path)
-        if stored is not None and stored.stable:
+        key = self.key(arch)
+        stored = _stored_reading(self._reading_path(key))
+        if stored is not None and stored.stable and key not in self._timings:
             return stored
-        on_stage("export", "")
-        with _stopwatch(seconds, "export"):
-            model = self._export(arch, folder)
-        on_stage("time", "")
-        with _stopwatch(seconds, "time"):
-            reading = self.device.measure(model, self.run.config.measure_settings)
-        write_json(path, reading.to_dict())
+        timing = self._timings.pop(key, None)
+        if timing is None:
+            on_stage("export", "")
+            with _stopwatch(seconds, "export"):
+                model = self._export(arch, self.run.candidate(key))
+            on_stage("time", "")
+            reading = self._time(key, model, seconds)
+        else:
+            on_stage("time", "")
+            try:
+                reading = timing.reading.result()
+            finally:
+                seconds |= timing.seconds
         if not reading.stable:
             low, high = reading.latency_ci95_ms
             raise UnstableReading(
@@ -140,6 +172,37 @@ class Evaluator:
                 f"{reading.attempts} attempts"
             )
         return reading
+
+    def measure_ahead(self, arch: Arch) -> None:
+        """Begin to time a candidate beside what else is done; `measure` then waits for that.
+
+        The file is exported here and now: exporting draws weights, which no other thread may do
+        while one trains. Where the device cannot time beside training, nothing is done.
+        """
+        key = self.key(arch)
+        if self._threads is None or key in self._timings:
+            return
+        stored = _stored_reading(self._reading_path(key))
+        if stored is not None and stored.stable:
+            return
+        seconds: dict[str, float] = {}
+        try:
+            with _stopwatch(seconds, "export"):
+                model = self._export(arch, self.run.candidate(key))
+        except ExportError:
+            return  # said, and recorded, when its turn comes
+        reading = self._threads.submit(self._time, key, model, seconds)
+        self._timings[key] = _Timing(reading, seconds)
+
+    def _time(self, key: str, model: Path, seconds: dict[str, float]) -> Reading:
+        """Time an exported file and keep the reading."""
+        with _stopwatch(seconds, "time"):
+            reading = self.device.measure(model, self.run.config.measure_settings)
+        write_json(self._reading_path(key), reading.to_dict())
+        return reading
+
+    def _reading_path(self, key: str) -> Path:
+        return self.run.candidate(key) / "reading.json"
 
     def train(self, arch: Arch, key: str, on_stage: OnStage) -> float:
         """Proxy training from scratch; weights and log go to the candidate's folder.

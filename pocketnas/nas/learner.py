@@ -66,6 +66,13 @@ class Learner:
         self._ppo: PPO | None = None
         self._pending: list[Experience] = []
 
+    @property
+    def proposals_before_update(self) -> int:
+        """How many trials may be proposed before one of them can lead to an update."""
+        if self.decisions is None:
+            return 1
+        return self.settings.batch_size - len(self._pending)
+
     def propose(self, number: int) -> Proposal | None:
         """The proposal for the trial of that number; None where there is nothing to decide."""
         if self.decisions is None or self._ppo is None:

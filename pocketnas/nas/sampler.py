@@ -82,6 +82,11 @@ class PPOSampler(BaseSampler):
         """What the last update did; None before the first, and after `load`."""
         return self._learner.last_update
 
+    @property
+    def independent_proposals(self) -> int:
+        """How many trials can be begun now, none of them another for what becomes of the rest."""
+        return self._learner.proposals_before_update
+
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Learn what finished without this sampler: in another process, or before it was made."""
         if self._reward is None and len(study.directions) > 1:

@@ -74,6 +74,15 @@ def make_sampler(name: str, *, seed: int, reward: RewardOfTrial) -> BaseSampler:
     return ReplayableSampler(lambda trial_seed: factory(trial_seed, reward), seed)
 
 
+def independent_proposals(sampler: BaseSampler) -> int:
+    """How many trials a sampler can begin now, none of them another for what becomes of the rest.
+
+    At least 1. More are known of the controller, within a batch; other samplers take into account
+    each trial that has ended.
+    """
+    return sampler.independent_proposals if isinstance(sampler, PPOSampler) else 1
+
+
 class ReplayableSampler(BaseSampler):
     """Another sampler, made to go on after an interruption as if there had been none.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from pocketnas.devices import Device, open_device
-from pocketnas.errors import DeviceError, ExportError, RunError, UsageError
+from pocketnas.errors import DeviceError, ExportError, NoDeviceError, RunError, UsageError
 from pocketnas.files import writing
 from pocketnas.nas.config import SearchConfig
 from pocketnas.nas.data import Dataset
@@ -22,7 +23,7 @@ from pocketnas.nas.interrupt import uninterrupted
 from pocketnas.nas.reward import Reward
 from pocketnas.nas.run import Run, default_folder, load_run_data
 from pocketnas.nas.sampler import PPOSampler
-from pocketnas.nas.samplers import make_sampler
+from pocketnas.nas.samplers import independent_proposals, make_sampler
 from pocketnas.nas.storage import open_study, read_study, require_attributes
 from pocketnas.searchspace import Arch, SearchSpace, count, load_space
 
@@ -92,6 +93,15 @@ def resume(folder: Path, trials: int | None = None, on_event: OnEvent | None = N
     return folder
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """A trial that has begun, and the candidate it is about."""
+
+    trial: Trial
+    arch: Arch
+    key: str
+
+
 class _Search:
     """The state of one running search."""
 
@@ -120,10 +130,12 @@ class _Search:
             )
         self.advice = advice
         self.updates_saved = 0
+        # Trials that have begun; all but the first of them only so far as to be timed.
+        self.asked: deque[_Asked] = deque()
 
     def go(self) -> None:
         """Evaluate candidates until the run has all its trials."""
-        with writing(self.run.folder, self.advice):
+        with writing(self.run.folder, self.advice), self.evaluator:
             self._check_identity()
             self._restore_sampler()
             reward, measured = self._reward()
@@ -152,7 +164,12 @@ class _Search:
             )
             failures = 0
             for finished in range(len(trials), self.run.config.trials):
-                done = self._trial(reward, best, seen, finished)
+                try:
+                    done = self._trial(reward, best, seen, finished)
+                except NoDeviceError as error:
+                    raise NoDeviceError(
+                        f"{error}; when the device is well, run --resume {self.run.folder}"
+                    ) from None
                 best = done.best_reward
                 failures = failures + 1 if done.verdict == "failed" else 0
                 if failures == FAILURES_IN_A_ROW:
@@ -172,9 +189,8 @@ class _Search:
     ) -> TrialDone:
         """Ask, evaluate (or remember) and tell one candidate."""
         started = time.perf_counter()
-        trial = self.study.ask(fixed_distributions=self.space.distributions())
-        arch = self.space.decode(self.space.params_to_tokens(trial.params))
-        key = self.evaluator.key(arch)
+        asked = self._next(seen)
+        trial, arch, key = asked.trial, asked.arch, asked.key
         known = seen.get(key)
         if known is not None:
             attributes = {**known.user_attrs, "repeat_of": known.number, "seconds": {}}
@@ -205,6 +221,24 @@ class _Search:
         )
         self.emit(done)
         return done
+
+    def _next(self, seen: dict[str, FrozenTrial]) -> _Asked:
+        """The next trial in order; those behind it begin to be timed where a device can.
+
+        No more are begun than the sampler would propose without knowing the end of any of them, so
+        that a search goes the same way with one device, with many, and resumed.
+        """
+        last = self.run.config.trials
+        ahead = min(independent_proposals(self.sampler), 1 + 2 * self.evaluator.beside)
+        while not self.asked or (
+            len(self.asked) < ahead and self.asked[-1].trial.number + 1 < last
+        ):
+            trial = self.study.ask(fixed_distributions=self.space.distributions())
+            arch = self.space.decode(self.space.params_to_tokens(trial.params))
+            self.asked.append(_Asked(trial, arch, self.evaluator.key(arch)))
+            if self.asked[-1].key not in seen:
+                self.evaluator.measure_ahead(arch)
+        return self.asked.popleft()
 
     def _tell(self, trial: Trial, attributes: dict[str, Any]) -> FrozenTrial:
         """Write a trial to the study, then the controller's state."""
